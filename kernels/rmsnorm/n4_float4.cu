@@ -1,0 +1,35 @@
+// n4: n3 with 128-bit loads and stores, 8 float4 a thread: the same payload in registers, a quarter of the
+// memory instructions. The ledger stays at 8N a row.
+// Why it should be faster: fewer instructions to issue and more bytes in flight for each; most where few
+// rows leave little else to hide latency behind.
+// Limits: N <= 8192, N % 4 == 0, x, w and y aligned to 16 bytes.
+// Bound by: DRAM.
+#include "../reduce.cuh"
+
+constexpr int PER_THREAD = 8;
+
+extern "C" __global__ void
+rms_n4(const float4* __restrict__ x, const float4* __restrict__ w, float4* __restrict__ y, int N, float eps) {
+    int groups = N >> 2;  // N % 4 == 0; a shift, for N is signed
+    long long offset = static_cast<long long>(blockIdx.x) * groups;
+    float4 xs[PER_THREAD];
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < PER_THREAD; ++k) {
+        int i = k * BLOCK + threadIdx.x;
+        xs[k] = i < groups ? x[offset + i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+#pragma unroll
+    for (int k = 0; k < PER_THREAD; ++k)
+        sum += xs[k].x * xs[k].x + xs[k].y * xs[k].y + xs[k].z * xs[k].z + xs[k].w * xs[k].w;
+    float scale = rsqrtf(block_sum(sum) / N + eps);
+#pragma unroll
+    for (int k = 0; k < PER_THREAD; ++k) {
+        int i = k * BLOCK + threadIdx.x;
+        if (i < groups) {
+            float4 v = xs[k];
+            float4 g = w[i];
+            y[offset + i] = make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+"""The one exception family. Each message says what happened, where, and what to do."""
+
+from __future__ import annotations
+
+
+class RooflineError(Exception):
+    """Base of everything that pytest-roofline raises on purpose."""
+
+
+class SetupError(RooflineError):
+    """The installation can't work: a package is missing, doubled, or of a version that does not fit."""
+
+
+class DeclarationError(RooflineError):
+    """The ladder declaration contradicts itself or the .cu files beside it."""
+
+
+class UnknownNameError(RooflineError):
+    """A rung, operator, card or option value that does not exist; the message lists those that do."""
+
+
+class CompileError(RooflineError):
+    """NVRTC refused the source, the architecture or a flag; the message carries its log."""
+
+
+class ToolOutputError(RooflineError):
+    """A tool's report can't be read. It is never taken for a verdict."""
+
+
+class RefusedError(RooflineError):
+    """A limit of the rung, or a bad array, shape or scalar. Nothing was launched."""
+
+
+class DeviceError(RooflineError):
+    """No usable device, or the device reported an error."""
+
+
+class WrongAnswerError(RooflineError, AssertionError):
+    """The kernel's answer differs from the float64 reference by more than the tolerance."""
+
+
+class TimerError(RooflineError):
+    """A duration that can't be true: not finite, not positive, or longer than the host saw pass."""
