@@ -126,9 +126,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n3_registers.cu",
         "the row stays in registers",
-        launches=(
-            Launch("rms_n3", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), unrolled=PAYLOAD),
-        ),
+        launches=(Launch("rms_n3", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
         limits=(REGISTERS,),
         predictions=(Prediction("n1", 1.35, 1.65, "12N becomes 8N: the second read of x is gone"),),
     ),
@@ -186,7 +184,7 @@ RUNGS = (
         launches=(Launch("sm_s4", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=PAYLOAD),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
-        predictions=(Prediction("s3", 1.0, 1.15, "the same bytes, a quarter of the requests, B + 2 exponentials for B"),),
+        predictions=(Prediction("s3", 1.0, 1.15, "the same bytes in a quarter of the requests, fewer exponentials"),),
     ),
 )
 

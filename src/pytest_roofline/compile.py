@@ -37,9 +37,9 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Image:
-    """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90")."""
+    """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90"); ``name`` is the .cu file's."""
 
-    source: Source
+    name: str
     arch: str
     ptx: str
     cubin: bytes
@@ -67,7 +67,7 @@ class Image:
             if mangled
             else f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration'
         )
-        raise CompileError(f"{self.source.name} has no kernel {kernel}; it has {', '.join(names) or 'none'}; {fix}")
+        raise CompileError(f"{self.name} has no kernel {kernel}; it has {', '.join(names) or 'none'}; {fix}")
 
 
 @cache
@@ -125,11 +125,12 @@ def compile_source(source: Source, arch: str, extra: Iterable[str] = ()) -> Imag
         json.dumps([__version__, compiler(), flags, _header_version(include), source.as_json()]).encode()
     ).hexdigest()
     cubin_path = cache_directory() / f"{Path(source.name).stem}-{arch}-{key[:24]}.cubin"
-    if image := _load(source, arch, cubin_path):
+    if image := load_image(cubin_path):
         return image
     ptx, cubin, log = _compile(source, arch, flags)
-    _store(cubin_path, ptx, cubin, log)
-    return Image(source, arch, ptx, cubin, log, cubin_path)
+    image = Image(source.name, arch, ptx, cubin, log, cubin_path)
+    _store(image)
+    return image
 
 
 def _header_version(include: str | None) -> str:
@@ -154,10 +155,10 @@ def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, s
         try:
             nvrtc.compileProgram(program, flags)
         except nvrtc.NVRTCError as error:
-            log = nvrtc.getProgramLog(program)
+            log = nvrtc.getProgramLog(program).replace("\0", "")
             raise CompileError(_explain(source, arch, flags, str(error), log)) from None
         ptx, cubin = nvrtc.getPTX(program).decode().rstrip("\0"), nvrtc.getCUBIN(program)
-        return ptx, cubin, nvrtc.getProgramLog(program)
+        return ptx, cubin, nvrtc.getProgramLog(program).replace("\0", "")
     finally:
         nvrtc.destroyProgram(program)
 
@@ -170,8 +171,8 @@ def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) 
         name = header[0] or header[1]
         text += (
             f"\nfix: the header {name} is not on the include path. CUDA's own headers come with the package "
-            "nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime (CUDA 13), part of the extras cuda12 and cuda13; "
-            "your own are found beside the file that includes them with quotes"
+            "nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime (CUDA 13), part of the extras cuda12 and "
+            "cuda13; your own are found beside the file that includes them with quotes"
         )
     for name in dict.fromkeys(re.findall(r'identifier "(\w+)" is undefined', log)):
         for header, identifiers in HINTS.items():
@@ -180,26 +181,32 @@ def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) 
     return text
 
 
-def _load(source: Source, arch: str, cubin_path: Path) -> Image | None:
+def load_image(cubin_path: Path) -> Image | None:
+    """The image that :func:`compile_source` left at ``cubin_path``; None where it is absent or damaged."""
     try:
         record = json.loads(cubin_path.with_suffix(".json").read_text())
         cubin = cubin_path.read_bytes()
-        if hashlib.sha256(cubin).hexdigest() != record["sha256"]:
-            return None
-        return Image(source, arch, record["ptx"], cubin, record["log"], cubin_path)
+        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path)
+        return image if _digest(image) == record["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # absent or damaged: it is compiled anew and written over
 
 
-def _store(cubin_path: Path, ptx: str, cubin: bytes, log: str) -> None:
-    record = json.dumps({"ptx": ptx, "log": log, "sha256": hashlib.sha256(cubin).hexdigest()}).encode()
+def _digest(image: Image) -> str:
+    """Over everything the two files hold, so that damage to either is seen, and a pair of two builds too."""
+    text = json.dumps([image.name, image.arch, image.ptx, image.log])
+    return hashlib.sha256(image.cubin + text.encode()).hexdigest()
+
+
+def _store(image: Image) -> None:
+    record = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log, "sha256": _digest(image)}
     try:
-        cubin_path.parent.mkdir(parents=True, exist_ok=True)
-        for path, data in ((cubin_path, cubin), (cubin_path.with_suffix(".json"), record)):
-            _write_whole(path, data)
+        image.path.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(image.path, image.cubin)
+        _write_whole(image.path.with_suffix(".json"), json.dumps(record).encode())
     except OSError as error:
         raise ToolOutputError(
-            f"the compiled image can't be written to {cubin_path.parent} ({error}); "
+            f"the compiled image can't be written to {image.path.parent} ({error}); "
             "set PYTEST_ROOFLINE_CACHE to a directory that can be written"
         ) from error
 
@@ -210,8 +217,8 @@ def _write_whole(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            Path(temporary).unlink()
         raise

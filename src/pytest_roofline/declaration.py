@@ -7,9 +7,10 @@ import hashlib
 import importlib.util
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from .errors import DeclarationError, RooflineError
-from .ladder import Ladder, Rung
+from .ladder import Ladder, Launch, Rung
 
 CTYPES = ("float", "double", "int", "long long")
 
@@ -25,7 +26,8 @@ def load(path: Path) -> Ladder:
         raise DeclarationError(f"there is no ladder declaration at {path}; set the ini key roofline_ladder to its path")
     name = "_roofline_ladder_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
@@ -36,7 +38,9 @@ def load(path: Path) -> Ladder:
         raise DeclarationError(f"{path} can't be executed: {type(error).__name__}: {error}") from error
     ladder = getattr(module, "LADDER", None)
     if not isinstance(ladder, Ladder):
-        raise DeclarationError(f"{path} must bind LADDER to a pytest_roofline.ladder.Ladder, found {type(ladder).__name__}")
+        raise DeclarationError(
+            f"{path} must bind LADDER to a pytest_roofline.ladder.Ladder, found {type(ladder).__name__}"
+        )
     ladder = dataclasses.replace(ladder, root=path.parent)
     check(ladder)
     return ladder
@@ -63,34 +67,51 @@ def check(ladder: Ladder) -> None:
 
 
 def _check_rung(ladder: Ladder, rung: Rung) -> None:
-    def fail(what: str) -> None:
-        raise DeclarationError(f"rung {rung.name!r}: {what}")
-
-    if ladder.operators[rung.operator.name] is not rung.operator:
-        fail(f"operator name {rung.operator.name!r} stands for two different operators")
+    operator, arrays = rung.operator, rung.arrays
+    if ladder.operators[operator.name] is not operator:
+        _fail(rung, f"operator name {operator.name!r} stands for two different operators")
     if not rung.launches:
-        fail("has no launches")
-    arrays = rung.arrays
-    if len(arrays) != len(rung.operator.inputs) + len(rung.operator.outputs) + len(rung.scratch):
-        fail("two arrays share a name")
-    known = {*arrays, *(s.name for s in rung.operator.scalars), "M", "N"}
-    for scalar in rung.operator.scalars:
+        _fail(rung, "has no launches")
+    if rung.source not in rung.sources():
+        _fail(rung, f"no launch is from its source {rung.source}, so the file would never be compiled")
+    if len(arrays) != len(operator.inputs) + len(operator.outputs) + len(rung.scratch):
+        _fail(rung, "two arrays share a name")
+    for scalar in operator.scalars:
         if scalar.ctype not in CTYPES:
-            fail(f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(CTYPES)}")
+            _fail(rung, f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(CTYPES)}")
     for launch in rung.launches:
-        if unknown := [name for name in launch.args if name not in known]:
-            fail(f"{launch.kernel} takes {', '.join(unknown)}, which is no array, no scalar, not M and not N")
-        if stray := [name for name in (*launch.reads, *launch.writes) if name not in launch.args]:
-            fail(f"the ledger of {launch.kernel} counts {', '.join(stray)}, which it does not take")
-        if not 1 <= launch.threads <= 1024:
-            fail(f"{launch.kernel} has a block of {launch.threads} threads, allowed are 1 to 1024")
+        _check_launch(rung, launch)
     taken = {name for launch in rung.launches for name in launch.args}
-    if unused := [a.name for a in rung.operator.outputs if a.name not in taken]:
-        fail(f"no launch takes the output {', '.join(unused)}")
+    if unused := [a.name for a in operator.outputs if a.name not in taken]:
+        _fail(rung, f"no launch takes the output {', '.join(unused)}")
+    _check_limits_and_predictions(ladder, rung)
+
+
+def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
     for limit in rung.limits:
-        if limit.dim not in ("M", "N") or not str(limit):
-            fail(f"limit on {limit.dim!r} needs dim M or N and at_most or multiple_of")
+        if limit.dim not in ("M", "N") or limit.multiple_of < 1 or not str(limit):
+            _fail(rung, f"limit on {limit.dim!r} needs dim M or N and at_most or a positive multiple_of")
     family = [r.name for r in ladder.family(rung.operator)]
     for prediction in rung.predictions:
         if prediction.than not in family:
-            fail(f"predicts against {prediction.than!r}; the rungs of {rung.operator.name} are {', '.join(family)}")
+            _fail(
+                rung,
+                f"predicts against {prediction.than!r}; the rungs of {rung.operator.name} are {', '.join(family)}",
+            )
+
+
+def _check_launch(rung: Rung, launch: Launch) -> None:
+    known = {*rung.arrays, *(s.name for s in rung.operator.scalars), "M", "N"}
+    if unknown := [name for name in launch.args if name not in known]:
+        _fail(rung, f"{launch.kernel} takes {', '.join(unknown)}, which is no array, no scalar, not M and not N")
+    ledger = (*launch.reads, *launch.writes)
+    if stray := [name for name in ledger if name not in launch.args]:
+        _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(stray)}, which it does not take")
+    if scalars := [name for name in ledger if name not in rung.arrays]:
+        _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(scalars)}, which is no array")
+    if not 1 <= launch.threads <= 1024:
+        _fail(rung, f"{launch.kernel} has a block of {launch.threads} threads, allowed are 1 to 1024")
+
+
+def _fail(rung: Rung, what: str) -> NoReturn:
+    raise DeclarationError(f"rung {rung.name!r}: {what}")

@@ -35,9 +35,25 @@ class DeviceError(RooflineError):
     """No usable device, or the device reported an error."""
 
 
+class DeviceMemoryError(DeviceError):
+    """The device has not enough memory; the message carries the sizes."""
+
+
 class WrongAnswerError(RooflineError, AssertionError):
     """The kernel's answer differs from the float64 reference by more than the tolerance."""
 
 
 class TimerError(RooflineError):
     """A duration that can't be true: not finite, not positive, or longer than the host saw pass."""
+
+
+class BaselineError(RooflineError):
+    """The saved baseline, or the run to compare with it, can't be read or is not of the same kind."""
+
+
+class SanitizerNotFoundError(RooflineError):
+    """compute-sanitizer is not there; the message says where it was looked for and what to install."""
+
+
+class NotCheckedError(RooflineError):
+    """A check that was required could not be made. Nothing is known about what it would have found."""

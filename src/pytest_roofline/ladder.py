@@ -135,7 +135,7 @@ class Limit:
     multiple_of: int = 1
 
     def holds(self, shape: Shape) -> bool:
-        value = getattr(shape, self.dim)
+        value: int = getattr(shape, self.dim)
         return (self.at_most is None or value <= self.at_most) and value % self.multiple_of == 0
 
     def __str__(self) -> str:

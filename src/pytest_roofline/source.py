@@ -99,9 +99,16 @@ def _read(path: Path, by: Path | None) -> str:
 def _collect(path: Path, text: str, headers: dict[str, str]) -> None:
     for name in QUOTED.findall(text):
         included = path.parent / name
-        if name in headers or (not included.is_file() and "/" not in name):
-            continue  # known already, or one of CUDA's own headers in quotes: NVRTC finds it or says that it can't
-        headers[name] = _read(included, path)
+        if not included.is_file() and (name in headers or "/" not in name):
+            continue  # a C header, or one of CUDA's own in quotes: NVRTC finds it or says that it can't
+        header = _read(included, path)
+        if headers.get(name, header) != header:  # NVRTC knows a header by this name alone and would take either
+            raise CompileError(
+                f'{path} includes "{name}", and another file of that name is included already: rename one'
+            )
+        if name in headers:
+            continue
+        headers[name] = header
         _collect(included, headers[name], headers)
 
 

@@ -1,0 +1,185 @@
+"""Turns arrays and Python numbers into the typed arguments of a rung's launches, and refuses what can't be right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from .compile import Image
+from .device import ArrayView, Device
+from .errors import CompileError, RefusedError
+from .ladder import Launch, Rung, Shape
+
+SCALARS: dict[str, type[np.generic]] = {
+    "float": np.float32,
+    "double": np.float64,
+    "int": np.int32,
+    "long long": np.int64,
+}
+# What NVRTC declares a parameter of that C type as in PTX.
+PTX_TYPES = {"float": ("f32",), "double": ("f64",), "int": ("u32", "s32", "b32"), "long long": ("u64", "s64", "b64")}
+POINTER = ("u64", "b64")
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch with everything bound: kernel handle, grid, block, arguments, dynamic shared bytes."""
+
+    launch: Launch
+    kernel: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple[Any, ...]
+    shared: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A rung bound to a device, a shape and arrays. :meth:`run` queues its launches in order."""
+
+    device: Device
+    rung: Rung
+    shape: Shape
+    steps: tuple[Step, ...]
+    images: Mapping[str, Image]
+
+    def run(self) -> None:
+        for step in self.steps:
+            self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared)
+
+
+def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
+    """``value`` in the type of its parameter. A Python float is not a double, and an int may not fit.
+
+    Errors: :class:`RefusedError` for a value that the type can't hold.
+    """
+    kind: Any = SCALARS[ctype]
+    if ctype in ("int", "long long"):
+        info = np.iinfo(kind)
+        if int(value) != value or not info.min <= value <= info.max:
+            raise RefusedError(
+                f"{name} = {value!r} is refused, nothing was launched: the parameter is {ctype}, "
+                f"a whole number from {info.min} to {info.max}"
+            )
+        return cast(np.generic, kind(int(value)))
+    with np.errstate(over="ignore"):
+        typed = kind(value)
+    if math.isinf(float(typed)) and not math.isinf(value):
+        raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: it overflows {ctype}")
+    return cast(np.generic, typed)
+
+
+def check_parameters(rung: Rung, launch: Launch, image: Image) -> None:
+    """Raise :class:`CompileError` unless the compiled kernel takes what the declaration says it takes."""
+    scalars = {s.name: s.ctype for s in rung.operator.scalars} | {"M": "int", "N": "int"}
+    want = [PTX_TYPES[scalars[name]] if name in scalars else POINTER for name in launch.args]
+    got = image.parameters(launch.kernel)
+    if len(got) != len(want):
+        raise CompileError(
+            f"{launch.kernel} takes {len(got)} parameters, declared are {len(want)}: {', '.join(launch.args)}"
+        )
+    for position, (name, allowed, found) in enumerate(zip(launch.args, want, got, strict=True)):
+        if found not in allowed:
+            declared = scalars.get(name, "a pointer")
+            raise CompileError(
+                f"{launch.kernel}, parameter {position}: {name} is declared as {declared} "
+                f"({' or '.join(allowed)} in PTX), but the kernel was compiled with {found}"
+            )
+
+
+def bind(
+    device: Device,
+    rung: Rung,
+    shape: Shape,
+    arrays: Mapping[str, Any],
+    images: Mapping[str, Image],
+    scalars: Mapping[str, float] | None = None,
+) -> Program:
+    """Check everything and bind it. Nothing is launched; scratch arrays that are not given are allocated.
+
+    ``arrays`` holds inputs and outputs by name, ``images`` the compiled sources by the declaration's path.
+    Errors: :class:`RefusedError` names the rung, the array or scalar, what it is and what is allowed.
+    """
+    known = {s.name: s for s in rung.operator.scalars}
+    if stray := sorted({*arrays} - {*rung.arrays} | {*(scalars or {})} - {*known}):
+        raise RefusedError(f"{rung.name} takes no {', '.join(stray)}; it takes {', '.join([*rung.arrays, *known])}")
+    values: dict[str, Any] = {"M": typed_scalar("M", shape.M, "int"), "N": typed_scalar("N", shape.N, "int")}
+    for name, scalar in known.items():
+        values[name] = typed_scalar(name, (scalars or {}).get(name, scalar.value), scalar.ctype)
+    held = dict(arrays)
+    for scratch in rung.scratch:
+        if scratch.name not in held:
+            held[scratch.name] = device.empty(scratch.shape(shape), scratch.dtype)
+    check_arrays(device, rung, shape, held)
+    values |= held
+    steps = []
+    for launch in rung.launches:
+        image = images[launch.source or rung.source]
+        check_parameters(rung, launch, image)
+        check_launch(device, launch, shape)
+        steps.append(
+            Step(
+                launch,
+                device.load(image, launch.kernel),
+                launch.grid(shape),
+                launch.block,
+                tuple(values[name] for name in launch.args),
+                launch.shared,
+            )
+        )
+    return Program(device, rung, shape, tuple(steps), images)
+
+
+def check_launch(device: Device, launch: Launch, shape: Shape) -> None:
+    """Refuse a grid or dynamic shared memory that the card can't have."""
+    grid = launch.grid(shape)
+    if any(not 1 <= extent <= limit for extent, limit in zip(grid, MAX_GRID, strict=True)):
+        raise RefusedError(f"{launch.kernel}: grid {grid} is refused, nothing was launched; allowed is 1 to {MAX_GRID}")
+    if launch.shared > device.card.shared_per_block_optin:
+        raise RefusedError(
+            f"{launch.kernel} asks for {launch.shared} bytes of dynamic shared memory a block, "
+            f"{device.card.name} has at most {device.card.shared_per_block_optin}; nothing was launched"
+        )
+
+
+def check_arrays(device: Device, rung: Rung, shape: Shape, arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays of the wrong device, dtype, shape, strides or alignment, and outputs that overlap anything."""
+    views: dict[str, ArrayView] = {}
+    for name, declared in rung.arrays.items():
+        if name not in arrays:
+            raise RefusedError(f"{rung.name} needs the array {name}; given: {', '.join(arrays) or 'none'}")
+        view = views[name] = device.view(arrays[name])
+        what = f"{rung.name}: {name} is refused, nothing was launched: "
+        if view.dtype != np.dtype(declared.dtype):
+            raise RefusedError(f"{what}it is {view.dtype}, allowed is {declared.dtype}; convert it first")
+        if view.shape != declared.shape(shape):
+            raise RefusedError(f"{what}its shape is {view.shape}, allowed is {declared.shape(shape)} at {shape}")
+        if not view.contiguous:
+            raise RefusedError(
+                f"{what}its strides are {view.strides} bytes for shape {view.shape}, a view of something larger; "
+                "allowed is a C-contiguous array: take a copy (cupy.ascontiguousarray)"
+            )
+        if view.pointer % rung.alignment:
+            raise RefusedError(
+                f"{what}its address {view.pointer:#x} is not a multiple of {rung.alignment} bytes, "
+                "which the width of the kernel's accesses needs; take a copy, allocations are aligned"
+            )
+    _refuse_overlap(rung, views)
+
+
+def _refuse_overlap(rung: Rung, views: Mapping[str, ArrayView]) -> None:
+    written = {a.name for a in (*rung.operator.outputs, *rung.scratch)}
+    for name in views:
+        for other in views:
+            a, b = views[name], views[other]
+            apart = a.pointer + a.nbytes <= b.pointer or b.pointer + b.nbytes <= a.pointer
+            if name in written and other != name and not apart:
+                raise RefusedError(
+                    f"{rung.name}: {name} and {other} overlap in memory, nothing was launched: the kernel's pointers "
+                    "are __restrict__, so the result would be undefined; give the output its own array"
+                )

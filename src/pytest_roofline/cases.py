@@ -1,0 +1,95 @@
+"""Lists of cases drawn from the declaration; one set for every backend. Ids read as rung-MxN: n3-64x1000."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .ladder import Ladder, Limit, Rung, Shape
+
+WARP = 32
+RAGGED = 1000  # 3 * 256 + 232: the last trip of a loop over 256 threads has idle ones
+ROWS = 64
+FEW_ROWS = 8
+PAST_INT32 = 2**31
+ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above only, where nothing is allocated
+
+Case = tuple[Rung, Shape]
+
+
+def boundary_columns(ladder: Ladder, rung: Rung) -> list[int]:
+    """Columns below, at and above a warp, a block and every limit of the family, in elements and in whole vectors."""
+    found = {1, RAGGED, rung.operator.default_shape.N}
+    for one in ladder.family(rung.operator):
+        for launch in one.launches:
+            vector = launch.vector // 4
+            found.add(vector)
+            for width in (WARP * vector, launch.threads * vector):
+                found |= {width - vector, width, width + vector}
+        for limit in one.limits:
+            if limit.at_most is not None and limit.at_most <= ALLOCATABLE:
+                found |= {limit.at_most + step for step in (-4, -1, 0, 1)}
+    return sorted(n for n in found if n > 0)
+
+
+def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
+    """Boundary columns with few rows, the usual shapes with more, one row, and row counts around 65536."""
+    shapes = [Shape(FEW_ROWS, n) for n in boundary_columns(ladder, rung)]
+    default = rung.operator.default_shape.N
+    shapes += [Shape(ROWS, RAGGED), Shape(ROWS, default), Shape(1, default)]
+    return [*shapes, Shape(65536, WARP + 4), Shape(70000, WARP + 4)]  # mlx#2267: the last row must be right
+
+
+def refused_shapes(rung: Rung) -> list[Shape]:
+    """For each limit a shape just past it, and past it alone where that can be."""
+    return [Shape(FEW_ROWS, _past(limit)) for limit in rung.limits if limit.dim == "N"]
+
+
+def _past(limit: Limit) -> int:
+    return limit.at_most + 1 if limit.at_most is not None else limit.multiple_of + 1
+
+
+def _past_int32(rung: Rung) -> Shape:
+    """A shape of over 2^31 elements that the rung runs, as wide as its limits allow."""
+    bounds = [limit.at_most for limit in rung.limits if limit.at_most and limit.at_most <= ALLOCATABLE]
+    columns = min([8192, *bounds])
+    return Shape(PAST_INT32 // columns + 9, columns)
+
+
+def _named(cases: Iterable[Case]) -> dict[str, Case]:
+    return {f"{rung.name}-{shape}": (rung, shape) for rung, shape in cases}
+
+
+def _stage_cases(ladder: Ladder, runs: bool) -> dict[str, Case]:
+    return _named(
+        (rung, shape)
+        for stage in ladder.stages
+        for operator, shapes in stage.shapes.items()
+        for shape in shapes
+        for rung in ladder.family(ladder.operators[operator])
+        if (rung.broken_limit(shape) is None) == runs
+    )
+
+
+# Argument name of a test function -> its values by id.
+PARAMETERS: Mapping[str, Callable[[Ladder], dict[str, Any]]] = {
+    "rung": lambda ladder: {rung.name: rung for rung in ladder.rungs},
+    "rung_shape": lambda ladder: _named(
+        (rung, shape)
+        for rung in ladder.rungs
+        for shape in boundary_shapes(ladder, rung)
+        if rung.broken_limit(shape) is None
+    ),
+    "refused_shape": lambda ladder: _named((rung, shape) for rung in ladder.rungs for shape in refused_shapes(rung)),
+    "huge_shape": lambda ladder: _named((rung, _past_int32(rung)) for rung in ladder.rungs),
+    "perf_case": lambda ladder: _stage_cases(ladder, runs=True),
+    "refused_perf_case": lambda ladder: _stage_cases(ladder, runs=False),
+}
+
+
+def group_of(params: Mapping[str, Any]) -> str | None:
+    """The benchmark group of a perf case: "rmsnorm 8192x3584"."""
+    if "perf_case" not in params:
+        return None
+    rung, shape = params["perf_case"]
+    return f"{rung.operator.name} {shape}"

@@ -1,0 +1,211 @@
+"""Inputs, the float64 reference, and the verdict on an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arguments import Program, bind
+from .compile import Image, compile_source
+from .device import Device
+from .errors import RefusedError, WrongAnswerError
+from .ladder import Ladder, Operator, Rung, Shape
+from .source import Source
+
+CHECK_ALL = 2**20  # elements up to which every row is checked
+TILE_ABOVE = 2**27  # elements from which the rows of an input repeat, so that the host does not have to hold them
+TILE_ROWS = 1009  # prime: a row offset that wraps at a power of two lands on a row of other values
+GUARD = 4096  # bytes of poison behind each output that must still be poison after the run
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest errors over all values compared; ``of_tolerance`` <= 1 means that every value passed."""
+
+    absolute: float
+    relative: float
+    of_tolerance: float
+    values: int
+    rows: int
+
+
+def make_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs by name, uniform in the declared range, from a fixed ``seed``.
+
+    Beyond ``TILE_ABOVE`` elements an array that goes by rows has ``TILE_ROWS`` rows only: row r of the real input
+    is row r modulo that.
+    """
+    inputs = {}
+    for index, array in enumerate(operator.inputs):
+        extents = array.shape(shape)
+        if array.by_row and operator.rowwise and math.prod(extents) > TILE_ABOVE:
+            extents = (min(extents[0], TILE_ROWS), *extents[1:])
+        rng = np.random.default_rng([seed, index, shape.M, shape.N])
+        values = rng.random(extents, dtype=np.float32)
+        values *= np.float32(array.high - array.low)
+        values += np.float32(array.low)
+        inputs[array.name] = values.astype(array.dtype, copy=False)
+    return inputs
+
+
+def rows_to_check(operator: Operator, shape: Shape, seed: int = 0) -> np.ndarray:
+    """Every row of a small shape; of a large one the first, the last and 8 random ones."""
+    if not operator.rowwise or shape.M * shape.N <= CHECK_ALL:
+        return np.arange(shape.M)
+    drawn = np.random.default_rng([seed, shape.M]).choice(shape.M, size=min(8, shape.M), replace=False)
+    return np.unique(np.append(drawn, (0, shape.M - 1)))
+
+
+def reference(
+    operator: Operator, inputs: Mapping[str, np.ndarray], rows: np.ndarray, scalars: Mapping[str, float] | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs in float64; rows ``rows`` of them where the operator goes by rows."""
+    values = {s.name: (scalars or {}).get(s.name, s.value) for s in operator.scalars}
+    chosen = {}
+    for array in operator.inputs:
+        host = inputs[array.name]
+        if array.by_row and operator.rowwise:
+            host = host[rows % len(host)]
+        chosen[array.name] = host.astype(np.float64)
+    return operator.reference(chosen, values)
+
+
+def compare(
+    operator: Operator, name: str, got: np.ndarray, want: np.ndarray, rows: np.ndarray, columns: int
+) -> Comparison:
+    """Compare an output with its reference, |got - want| <= rtol * |want| + atol(columns), NaN only where NaN is due.
+
+    Errors: :class:`WrongAnswerError` with the first wrong elements, how many there are and the largest error.
+    """
+    if got.shape != want.shape:
+        raise WrongAnswerError(f"{operator.name}: {name} has shape {got.shape}, the reference {want.shape}")
+    got = got.astype(np.float64)
+    allowed = operator.rtol * np.abs(want) + operator.atol(columns)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got - want)
+        right = (error <= allowed) | (got == want) | (np.isnan(got) & np.isnan(want))
+    finite = np.isfinite(error)
+    found = Comparison(
+        absolute=float(np.max(error, initial=0.0, where=finite)),
+        relative=float(np.max(error / np.maximum(np.abs(want), 1e-300), initial=0.0, where=finite & (want != 0))),
+        of_tolerance=float(np.max(error / allowed, initial=0.0, where=finite & np.isfinite(allowed))),
+        values=want.size,
+        rows=len(rows),
+    )
+    if right.all():
+        return found
+    wrong = np.argwhere(~right)
+    lines = [
+        f"  row {rows[at[0]] if operator.rowwise else at[0]}, column {', '.join(map(str, at[1:]))}: "
+        f"got {got[tuple(at)]!r}, want {want[tuple(at)]!r}"
+        for at in wrong[:SHOWN]
+    ]
+    raise WrongAnswerError(
+        f"{operator.name}: {len(wrong)} of {want.size} values of {name} are wrong; the largest error among finite "
+        f"values is {found.absolute:.3g}, {found.of_tolerance:.3g} times the tolerance\n" + "\n".join(lines)
+    )
+
+
+def images_of(ladder: Ladder, rung: Rung, arch: str, volatile: bool = False) -> dict[str, Image]:
+    """The rung's sources compiled for ``arch``, by the path in the declaration."""
+    images = {}
+    for path in rung.sources():
+        source = Source.read(ladder.root / path)
+        images[path] = compile_source(source.with_volatile_shared() if volatile else source, arch)
+    return images
+
+
+class Job:
+    """A rung on a device at a shape, with inputs uploaded and poisoned outputs: run it, verify it, time it.
+
+    ``inputs`` default to :func:`make_inputs`; ``images`` to the rung's own sources. ``guard`` is the number of bytes
+    watched behind each output; 0 gives each output exactly its size. Refusals come before anything is allocated or
+    launched.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        ladder: Ladder,
+        rung: Rung,
+        shape: Shape,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        images: Mapping[str, Image] | None = None,
+        scalars: Mapping[str, float] | None = None,
+        guard: int = GUARD,
+    ) -> None:
+        ladder.require(rung, shape)
+        self.device, self.rung, self.shape, self.scalars = device, rung, shape, scalars
+        self.inputs = make_inputs(rung.operator, shape) if inputs is None else inputs
+        images = images_of(ladder, rung, device.arch) if images is None else images
+        arrays = {a.name: self._upload(a.by_row, self.inputs[a.name]) for a in rung.operator.inputs}
+        self.guards: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
+        for array in rung.operator.outputs:
+            extents = array.shape(shape)
+            count, spare = math.prod(extents), guard // np.dtype(array.dtype).itemsize
+            base = device.empty((count + spare,), array.dtype)
+            self.outputs[array.name] = base[:count].reshape(extents)
+            if spare:
+                self.guards[array.name] = base[count:]
+        self.program: Program = bind(device, rung, shape, {**arrays, **self.outputs}, images, scalars)
+
+    def _upload(self, by_row: bool, host: np.ndarray) -> Any:
+        if by_row and self.rung.operator.rowwise and len(host) < self.shape.M:
+            return self.device.repeat_rows(host, self.shape.M)
+        return self.device.upload(host)
+
+    def run(self) -> None:
+        """Queue the launches of the rung."""
+        self.program.run()
+
+    def verify(self, rows: np.ndarray | None = None) -> Comparison:
+        """Wait for the device and compare the outputs with the reference; the worst comparison of all outputs.
+
+        Errors: :class:`WrongAnswerError`, also where the kernel wrote past the end of an output.
+        """
+        operator = self.rung.operator
+        rows = rows_to_check(operator, self.shape) if rows is None else rows
+        self.device.synchronize()
+        for name, guard in self.guards.items():
+            watched = self.device.download(guard).view(np.uint8)
+            touched = np.flatnonzero(watched != 0xFF)
+            if touched.size:
+                raise WrongAnswerError(
+                    f"{self.rung.name} {self.shape}: the kernel wrote past the end of {name}, first at byte "
+                    f"{touched[0]} behind it, {touched.size} bytes within the {watched.size} that are watched"
+                )
+        found = []
+        for name, want in reference(operator, self.inputs, rows, self.scalars).items():
+            try:
+                found.append(compare(operator, name, self._download(name, rows), want, rows, self.shape.N))
+            except WrongAnswerError as error:
+                raise WrongAnswerError(f"{self.rung.name} {self.shape}: {error}") from None
+        return max(found, key=lambda comparison: comparison.of_tolerance)
+
+    def _download(self, name: str, rows: np.ndarray) -> np.ndarray:
+        output = self.outputs[name]
+        if not self.rung.operator.rowwise or len(rows) == self.shape.M:
+            return self.device.download(output)
+        return np.stack([self.device.download(output[int(row)]) for row in rows])
+
+
+def check(
+    device: Device,
+    ladder: Ladder,
+    rung: Rung,
+    shape: Shape,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    images: Mapping[str, Image] | None = None,
+) -> Comparison:
+    """Run ``rung`` once at ``shape`` and compare with the reference; :class:`WrongAnswerError` or the errors found."""
+    if inputs is not None and {*inputs} != {a.name for a in rung.operator.inputs}:
+        raise RefusedError(f"{rung.operator.name} takes {', '.join(a.name for a in rung.operator.inputs)}")
+    job = Job(device, ladder, rung, shape, inputs, images)
+    job.run()
+    return job.verify()

@@ -1,0 +1,116 @@
+"""Between pytest-benchmark's options and the gate: which baseline is compared with, and what the gate says."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import gate
+from .errors import BaselineError, RooflineError, UnknownNameError
+from .session import worker_number
+
+DEFAULT_STORAGE = "file://./.benchmarks"
+
+
+def percent(text: str) -> float:
+    """An option's "5%" as a fraction."""
+    try:
+        return gate.parse_tolerance(text)
+    except UnknownNameError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+class Comparison:
+    """The baseline of a run and, at its end, the gate's verdicts.
+
+    ``tolerance`` is None without a gate. ``differences`` says in words how the machine differs from the baseline's.
+    """
+
+    def __init__(self, tolerance: float | None, other_card: bool) -> None:
+        self.tolerance, self.other_card = tolerance, other_card
+        self.baseline: list[Mapping[str, Any]] = []
+        self.by_mbu = False
+        self.differences = ""
+        self.verdicts: list[gate.Verdict] = []
+        self.failed: list[str] = []
+
+    def load(self, machine_info: dict[str, Any], compared: dict[str, Any]) -> None:
+        """Take ``compared``, a saved run, as the baseline; :class:`BaselineError` if it is of another card.
+
+        pytest-benchmark warns when anything in machine_info differs (host name, kernel release) and prints all of
+        it: what matters for a kernel's time has been compared here, so the rest is made equal. A baseline of another
+        card keeps its times to itself: they are taken out before pytest-benchmark can print them.
+        """
+        self.by_mbu = gate.check_same_card(machine_info, compared["machine_info"], self.other_card)
+        self.baseline = list(compared["benchmarks"])
+        now, then = machine_info["roofline"], compared["machine_info"]["roofline"]
+        self.differences = ", ".join(
+            f"{key} {now.get(key)} (was {then.get(key)})"
+            for key in sorted({*now, *then})
+            if now.get(key) != then.get(key)
+        )
+        compared["machine_info"] = machine_info
+        if self.by_mbu:
+            compared["benchmarks"] = []
+
+    def infos(self) -> dict[str, Mapping[str, Any]]:
+        """Saved extra_info by test id."""
+        return {bench["fullname"]: bench.get("extra_info", {}) for bench in self.baseline if not self.by_mbu}
+
+    def conclude(self, records: Sequence[tuple[str, Mapping[str, Any]]], partial: bool) -> None:
+        """Ask the gate. Without --roofline-gate the verdicts are shown only where cards differ, and never fail."""
+        if self.tolerance is None and not self.by_mbu:
+            return
+        current = [
+            {"fullname": name, "stats": {"median": info["median_us"] * 1e-6}, "extra_info": info}
+            for name, info in records
+        ]
+        try:
+            tolerance = gate.TOLERANCE if self.tolerance is None else self.tolerance
+            self.verdicts = gate.verdicts(current, self.baseline, tolerance, self.by_mbu)
+        except BaselineError as error:
+            self.failed = [str(error)] if self.tolerance is not None else []
+            return
+        if self.tolerance is not None:
+            self.failed = [f"{v.fullname}: {v.status}" for v in gate.failed(self.verdicts, partial)]
+
+    def lines(self) -> list[str]:
+        """What the terminal shows of it."""
+        if self.tolerance is None and not self.by_mbu:
+            return [f"against the baseline: {self.differences}"] if self.differences else []
+        shown = gate.table(self.verdicts) if self.verdicts else []
+        if self.differences:
+            shown.append(f"against the baseline: {self.differences}")
+        if self.tolerance is None:
+            return shown
+        passed = f"gate passed (tolerance {self.tolerance:.1%})"
+        return shown + ([f"gate FAILED: {why}" for why in self.failed] or [passed])
+
+
+def check_options(option: Any) -> None:
+    """Refuse combinations that could end green without a result."""
+    if option.roofline_gate is not None and not option.benchmark_compare:
+        raise UnknownNameError("--roofline-gate needs a baseline: add --benchmark-compare (and save one first)")
+    parallel = getattr(option, "numprocesses", None) or getattr(option, "dist", "no") != "no"
+    if (parallel or worker_number() is not None) and option.benchmark_only:
+        raise RooflineError(PARALLEL)
+
+
+PARALLEL = (
+    "times can't be measured under pytest-xdist: the workers would share the card and spoil each other's numbers. "
+    "Run perf tests without -n (pytest tests/perf), or leave them out (-m 'not perf')"
+)
+
+
+def default_storage(option: Any, root: Path, card: str) -> None:
+    """Keep a folder of baselines for each card below .benchmarks/, unless --benchmark-storage says otherwise."""
+    if option.benchmark_storage == DEFAULT_STORAGE:
+        option.benchmark_storage = f"file://{root / '.benchmarks' / gate.storage_slug(card)}"
+
+
+def is_partial(option: Any) -> bool:
+    """Whether the command line selects a part of the tests on purpose."""
+    named = any("::" in argument for argument in option.file_or_dir or ())
+    return bool(named or option.keyword or option.markexpr or getattr(option, "lf", False))

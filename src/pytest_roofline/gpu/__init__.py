@@ -1,0 +1,1 @@
+"""The GPU backend: CuPy, CUDA events, compute-sanitizer. Never imports the simulator."""

@@ -1,0 +1,122 @@
+"""CUDA events as a :class:`~pytest_roofline.timing.Clock`, and the state of the card in which a sample starts.
+
+One sample is one run of a rung behind queued work: the device is busy when the start event is reached, so what is
+timed is the kernels and not the host's gap. Cold (the default) means an L2 full of clean lines of something else;
+warm means that the rung has just run.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..compile import compile_source
+from ..errors import UnknownNameError
+from ..source import Source
+from ..timing import Stamp, Timer, pilot_of, rounds_for
+from .device import CudaDevice, translated
+
+STATES = ("cold", "warm")
+FLUSH_TIMES_L2 = 4
+CALIBRATION_SAMPLES = 101
+PILOT_SAMPLES = 15
+SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sample
+
+
+class EventClock:
+    """CUDA events on the current stream. Their step is 32 ns on an H200 (driver 580)."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.cuda = device.cupy.cuda
+
+    def record(self) -> Any:
+        event = self.cuda.Event()
+        event.record()
+        return event
+
+    def seconds(self, start: Any, end: Any) -> float:
+        with translated("waiting for a timed launch"):
+            end.synchronize()
+            return float(self.cuda.get_elapsed_time(start, end)) * 1e-3
+
+    def reached(self, mark: Any) -> bool:
+        return bool(mark.done)
+
+
+class Stopwatch:
+    """Times work on ``device``; calling it is pytest-benchmark's timer.
+
+    ``timer.overhead`` is calibrated once: the median difference, in seconds, of two events with nothing between
+    them behind a busy device. An H200 shows 1.28 us; on it the events around a kernel read about 1.3 to 1.5 us more
+    than ncu's gpu__time_duration for the same kernel (scripts/against_ncu.py measures it anew).
+    """
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self.timer = Timer(EventClock(device))
+        image = compile_source(Source.read(Path(__file__).with_name("timing.cu")), device.arch)
+        self._spin = device.load(image, "roofline_spin")
+        self._flush = device.load(image, "roofline_flush")
+        count = FLUSH_TIMES_L2 * device.card.l2_bytes // 16
+        self._flush_args = (device.empty((count * 4,), "float32"), np.int64(count), device.empty((1,), "float32"))
+        self.spin_ns = SPIN_NS
+        self.timer.overhead = self._calibrate()
+
+    def __call__(self) -> Stamp:
+        return self.timer()
+
+    def _calibrate(self) -> float:
+        clock = self.timer.clock
+        samples = []
+        for _ in range(CALIBRATION_SAMPLES):
+            self._launch_spin()
+            start, end = clock.record(), clock.record()
+            samples.append(clock.seconds(start, end))
+        return statistics.median(samples)
+
+    def _launch_spin(self) -> None:
+        self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(self.spin_ns),), 0)
+
+    def prepare(self, state: str, work: Callable[[], None]) -> None:
+        """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; does not wait."""
+        if state == "cold":
+            self.device.launch(self._flush, (8 * self.device.card.sms, 1, 1), (256, 1, 1), self._flush_args, 0)
+        elif state == "warm":
+            work()
+        else:
+            raise UnknownNameError(f"there is no state {state!r}; choose from {', '.join(STATES)}")
+        self._launch_spin()
+
+    def sample(self, work: Callable[[], None], state: str) -> float:
+        """One duration of ``work`` in seconds."""
+        self.prepare(state, work)
+        start = self.timer()
+        work()
+        return self.timer() - start
+
+    def fit_spin(self, work: Callable[[], None]) -> None:
+        """Make the spin at least three times as long as the host takes to queue ``work`` and its events."""
+        slowest = 0.0
+        for _ in range(5):
+            begin = time.perf_counter()
+            self.timer.clock.record()
+            work()
+            self.timer.clock.record()
+            slowest = max(slowest, time.perf_counter() - begin)
+        self.device.synchronize()
+        self.spin_ns = max(SPIN_NS, int(3e9 * slowest))
+
+    def rounds(self, work: Callable[[], None], state: str, precision: float, budget: float, at_least: int) -> int:
+        """Rounds for the stated precision of the median, chosen by a pilot whose samples are thrown away."""
+        self.fit_spin(work)
+        for _ in range(3):
+            self.sample(work, state)
+        begin = time.perf_counter()
+        samples = [self.sample(work, state) for _ in range(PILOT_SAMPLES)]
+        pilot = pilot_of(samples, time.perf_counter() - begin)
+        return rounds_for(pilot, precision, budget, at_least)

@@ -1,0 +1,220 @@
+"""Hooks, options, markers and fixtures. No logic: that is in the modules this one calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from . import cases, comparison, environment, report
+from .errors import DeviceMemoryError, RooflineError
+from .session import Session, Settings, not_checked, worker_number
+
+if TYPE_CHECKING:
+    from .gpu.device import CudaDevice
+    from .ladder import Ladder
+
+SESSION = pytest.StashKey[Session]()
+COMPARISON = pytest.StashKey[comparison.Comparison]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("roofline", "CUDA kernels against the roofline")
+    add = group.addoption
+    add("--roofline-device", choices=("auto", "cuda", "sim"), default="auto", help="auto: a usable GPU, else sim")
+    add("--roofline-card", metavar="NAME", default="rtx4090", help="the card that the simulator models (%(default)s)")
+    add("--roofline-require-gpu", action="store_true", help="a missing GPU is an error, not a skip")
+    add("--roofline-state", choices=("cold", "warm"), default="cold", help="L2 cache before each sample (%(default)s)")
+    add(
+        "--roofline-precision",
+        type=comparison.percent,
+        metavar="PERCENT",
+        default="0.2%",
+        help="aim for the median's standard error; rounds follow from it, within --benchmark-max-time (%(default)s)",
+    )
+    add("--roofline-sanitizer", metavar="PATH", help="compute-sanitizer (else environment, PATH, toolkit, wheel)")
+    add(
+        "--roofline-gate",
+        type=comparison.percent,
+        nargs="?",
+        const="5%",
+        metavar="PERCENT",
+        help="fail where a median is this much slower than --benchmark-compare's baseline, or has none (5%%)",
+    )
+    add("--roofline-other-card", action="store_true", help="compare with a baseline of another card, by MBU only")
+    parser.addini("roofline_ladder", "path of the ladder declaration, from the rootdir", default="")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs a CUDA device")
+    config.addinivalue_line("markers", "perf: measures time; never under pytest-xdist")
+    config.addinivalue_line("markers", "sanitizer: looks for races and bad memory accesses")
+    ladder = config.getini("roofline_ladder")
+    session = config.stash[SESSION] = Session(settings(config, config.rootpath / ladder if ladder else None))
+    config.stash[COMPARISON] = comparison.Comparison(
+        config.getoption("roofline_gate"), config.getoption("roofline_other_card")
+    )
+    if ladder:
+        with usage_errors():
+            environment.check_versions(metadata.version("pytest"), metadata.version("pytest-benchmark"))
+            environment.check_cupy()
+            comparison.check_options(config.option)
+            if session.missing and (session.settings.require_gpu or session.settings.device != "auto"):
+                raise pytest.UsageError(f"--roofline-require-gpu or --roofline-device: {session.missing}")
+            if not session.missing:
+                comparison.default_storage(config.option, config.rootpath, session.device.card.name)
+
+
+def settings(config: pytest.Config, ladder: Path | None) -> Settings:
+    get = config.getoption
+    return Settings(
+        ladder=ladder,
+        device=get("roofline_device"),
+        card=get("roofline_card"),
+        require_gpu=get("roofline_require_gpu"),
+        state=get("roofline_state"),
+        precision=get("roofline_precision"),
+        budget=float(get("benchmark_max_time", 1.0)),
+        min_rounds=max(Settings.min_rounds, get("benchmark_min_rounds", 0)),
+        sanitizer=get("roofline_sanitizer"),
+        worker=worker_number() or 0,
+    )
+
+
+class usage_errors:  # noqa: N801 - reads as a statement
+    """Shows this package's errors as pytest's usage errors: the message, and no traceback."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, RooflineError):
+            raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return config.stash[SESSION].header() if config.getini("roofline_ladder") else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    wanted = cases.PARAMETERS.keys() & set(metafunc.fixturenames)
+    if wanted:
+        with usage_errors():
+            ladder = metafunc.config.stash[SESSION].ladder
+            for name in sorted(wanted):
+                values = cases.PARAMETERS[name](ladder)
+                metafunc.parametrize(name, list(values.values()), ids=list(values))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "device" in names:
+            item.add_marker(pytest.mark.gpu)
+        if "roofline" in names:
+            options: dict[str, Any] = {}
+            for mark in item.iter_markers("benchmark"):  # inner first: marks do not merge by themselves
+                options = {**mark.kwargs, **options}
+            options.setdefault("group", cases.group_of(item.callspec.params) if hasattr(item, "callspec") else None)
+            options["timer"] = config.stash[SESSION].timer
+            item.add_marker(pytest.mark.benchmark(**options), append=False)
+            item.add_marker(pytest.mark.perf)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("perf") and worker_number() is not None and "roofline" in item.fixturenames:  # type: ignore[attr-defined]
+        pytest.fail(comparison.PARALLEL, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except DeviceMemoryError as error:
+        pytest.skip(not_checked(error))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    session = item.config.stash[SESSION]
+    if "device" in getattr(item, "fixturenames", ()) and not session.missing:
+        session.device.release()
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    session = config.stash[SESSION]
+    if config.getini("roofline_ladder") and not session.missing:
+        machine_info["roofline"] = session.machine()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_benchmark_compare_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+) -> None:
+    if "roofline" in machine_info:
+        with usage_errors():
+            config.stash[COMPARISON].load(machine_info, compared_benchmark)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    found = session.config.stash[COMPARISON]
+    found.conclude(session.config.stash[SESSION].records, comparison.is_partial(session.config.option))
+    if found.failed and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    found = config.stash[COMPARISON]
+    for title, lines in report.sections(
+        config.stash[SESSION].records, found.infos(), found.lines(), terminalreporter.stats
+    ):
+        terminalreporter.section(title)
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def roofline_session(request: pytest.FixtureRequest) -> Session:
+    """Everything this process holds; the other fixtures are parts of it."""
+    return request.config.stash[SESSION]
+
+
+@pytest.fixture(scope="session")
+def ladder(roofline_session: Session) -> Ladder:
+    """The declaration named by the ini key roofline_ladder."""
+    return roofline_session.ladder
+
+
+@pytest.fixture
+def device(roofline_session: Session) -> CudaDevice:
+    """The device that kernels run on; the test is skipped where there is none. Its memory is freed after the test."""
+    if roofline_session.missing:
+        pytest.skip(not_checked(f"no CUDA device ({roofline_session.missing})"))
+    return roofline_session.device
+
+
+@pytest.fixture
+def kernels(roofline_session: Session, device: CudaDevice) -> Callable[[str], Any]:
+    """``kernels("rms_n3")`` is that kernel of the declaration, compiled, as a CuPy RawKernel."""
+    return roofline_session.kernel
+
+
+@pytest.fixture
+def check(roofline_session: Session, device: CudaDevice) -> Callable[..., Any]:
+    """``check(rung, shape, inputs=None)`` runs the rung once and compares with its float64 reference."""
+    return roofline_session.check
+
+
+@pytest.fixture
+def roofline(roofline_session: Session, device: CudaDevice, benchmark: Any) -> Callable[..., Any]:
+    """``roofline(rung, shape, state=None)`` checks the answer, then times the rung through pytest-benchmark."""
+
+    def measure(rung: Any, shape: Any, state: str | None = None) -> Any:
+        return roofline_session.benchmark(benchmark, rung, shape, state)
+
+    return measure

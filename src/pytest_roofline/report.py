@@ -1,0 +1,123 @@
+"""The plugin's own table, for the terminal: one line a benchmark, its baseline's own values below it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .device import NOT_CHECKED
+from .roofline import MARKS, REUSE
+
+Info = Mapping[str, Any]
+HEAD = (
+    "rung",
+    "shape",
+    "median us",
+    "GB/s",
+    "MBU %",
+    "copy %",
+    "floor us",
+    "speed-up",
+    "ideal",
+    "regs",
+    "occ %",
+    "fill",
+)
+
+
+def _number(value: Any, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _cells(info: Info, baseline_marked: bool) -> list[str]:
+    copy = info.get("copy_gbs")
+    speedup = _number(info.get("speedup"), 2) + ("*" if baseline_marked and info.get("speedup") is not None else "")
+    return [
+        f"{info['rung']}",
+        f"{info['rows']}x{info['columns']}",
+        _number(info.get("median_us"), 2),
+        _number(info.get("gbs"), 0),
+        _number(info.get("mbu_percent"), 1),
+        _number(100 * info["gbs"] / copy if copy and info.get("gbs") else None, 0),
+        _number(info.get("floor_us"), 2),
+        speedup,
+        _number(info.get("ideal_speedup"), 2),
+        _number(info.get("registers"), 0),
+        _number(info.get("occupancy_percent"), 0),
+        _number(info.get("grid_fill"), 2),
+    ]
+
+
+def marks_of(info: Info) -> list[str]:
+    return [mark for mark in str(info.get("marks") or "").split(", ") if mark]
+
+
+def table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> list[str]:
+    """Lines of the table. ``records`` are (test id, extra_info); ``baseline`` maps test ids to saved extra_info.
+
+    A star on a speed-up says that the baseline rung's own time had help from the L2 cache.
+    """
+    if not records:
+        return []
+    reused = {
+        (i["baseline"], i["rows"], i["columns"])
+        for _, i in records
+        if i["rung"] == i["baseline"] and REUSE in marks_of(i)
+    }
+    rows: list[tuple[list[str], str]] = []
+    for fullname, info in records:
+        marked = (info["baseline"], info["rows"], info["columns"]) in reused and info["rung"] != info["baseline"]
+        rows.append((_cells(info, marked), ", ".join(marks_of(info))))
+        if then := baseline.get(fullname):
+            rows.append((["  then", *_cells(then, False)[1:]], ", ".join(marks_of(then))))
+    widths = [max(len(cells[i]) for cells in (list(HEAD), *(r[0] for r in rows))) for i in range(len(HEAD))]
+
+    def line(cells: Sequence[str], marks: str) -> str:
+        padded = [c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return ("  ".join(padded) + ("  " + marks if marks else "")).rstrip()
+
+    return [line(HEAD, "marks"), *(line(cells, marks) for cells, marks in rows), *legend(records)]
+
+
+def not_checked(stats: Mapping[str, Sequence[Any]]) -> list[str]:
+    """One line for each reason for which tests were not checked, with their number by folder."""
+    reasons: dict[str, Counter[str]] = {}
+    for skipped in stats.get("skipped", ()):
+        reason = str(skipped.longrepr[2] if isinstance(skipped.longrepr, tuple) else skipped.longrepr)
+        if NOT_CHECKED in reason:
+            folder = skipped.nodeid.split("::")[0].rsplit("/", 1)[0]
+            reasons.setdefault(reason.split(f"{NOT_CHECKED}: ", 1)[-1], Counter())[folder] += 1
+    return [
+        f"{sum(folders.values())} tests ({', '.join(f'{n} in {f}' for f, n in sorted(folders.items()))}): {why}"
+        for why, folders in reasons.items()
+    ]
+
+
+def sections(
+    records: Sequence[tuple[str, Info]],
+    baseline: Mapping[str, Info],
+    compared: Sequence[str],
+    stats: Mapping[str, Sequence[Any]],
+) -> list[tuple[str, list[str]]]:
+    """Title and lines of each section of the terminal summary, empty ones left out."""
+    found = [
+        ("roofline", table(records, baseline)),
+        ("roofline gate", list(compared)),
+        ("roofline: not checked", not_checked(stats)),
+    ]
+    return [(title, lines) for title, lines in found if lines]
+
+
+def legend(records: Sequence[tuple[str, Info]]) -> list[str]:
+    """What the columns and the marks in use mean."""
+    info = records[0][1]
+    lines = [
+        f"MBU: ledger bytes over time, of the peak of {info['peak_gbs']:.0f} GB/s ({info['peak_source']}); "
+        f"copy: against a device-to-device copy of the same footprint; L2 {info['state']}; {info['evidence']}."
+    ]
+    used = dict.fromkeys(mark for _, i in records for mark in marks_of(i))
+    lines += [f"{mark}: {MARKS[mark]}." for mark in MARKS if mark in used]
+    if REUSE in used:
+        lines.append("*: the rung it is compared with had a second read served by the L2 cache.")
+    return lines

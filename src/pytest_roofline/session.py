@@ -1,0 +1,213 @@
+"""What one pytest process holds: settings, ladder, device, stopwatch, and the records of what was measured.
+
+Everything expensive is made on first use. Knows pytest-benchmark's fixture, but no pytest hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import declaration
+from .check import Comparison, Job, images_of
+from .errors import DeviceError, RooflineError, UnknownNameError
+from .gpu import device as cuda
+from .gpu import telemetry
+from .gpu.timer import Stopwatch
+from .ladder import Ladder, Rung, Shape
+from .measure import CopyCeiling, Value, copy_bytes, facts_of, finite, record
+from .timing import Stamp
+
+MIN_ROUNDS = 11
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a run. ``precision`` is a fraction of the median, ``budget`` wall-clock seconds a benchmark."""
+
+    ladder: Path | None = None
+    device: str = "auto"
+    card: str = "rtx4090"
+    require_gpu: bool = False
+    state: str = "cold"
+    precision: float = 0.002
+    budget: float = 1.0
+    min_rounds: int = MIN_ROUNDS
+    sanitizer: str | None = None
+    worker: int = 0
+
+
+@dataclass
+class Session:
+    """See the module. ``records`` holds (test id, extra_info) of each benchmark in the order they ran."""
+
+    settings: Settings
+    records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
+    medians: dict[tuple[str, Shape, str], float] = field(default_factory=dict)
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """The declaration; :class:`~pytest_roofline.errors.DeclarationError` if there is none or it is wrong."""
+        if self.settings.ladder is None:
+            raise UnknownNameError(
+                "no ladder is declared: set the ini key roofline_ladder to the path of a declaration, "
+                "for example roofline_ladder = kernels/ladder.py"
+            )
+        return declaration.load(self.settings.ladder)
+
+    @cached_property
+    def _device(self) -> cuda.CudaDevice | str:
+        if self.settings.device == "sim":
+            return "the simulator is not part of this version; use --roofline-device cuda on a machine with a GPU"
+        try:
+            return cuda.CudaDevice(self.settings.worker % cuda.count())
+        except DeviceError as error:
+            return str(error)
+
+    @property
+    def missing(self) -> str:
+        """Why there is no device; empty if there is one."""
+        return self._device if isinstance(self._device, str) else ""
+
+    @property
+    def device(self) -> cuda.CudaDevice:
+        if isinstance(self._device, str):
+            raise DeviceError(self._device)
+        return self._device
+
+    @cached_property
+    def stopwatch(self) -> Stopwatch:
+        return Stopwatch(self.device)
+
+    @cached_property
+    def timer(self) -> Callable[[], Stamp]:
+        """The timer for pytest-benchmark; its name is what a saved run shows."""
+
+        def cuda_events() -> Stamp:
+            return self.stopwatch()
+
+        return cuda_events
+
+    @cached_property
+    def copies(self) -> CopyCeiling:
+        return CopyCeiling(self.device, self.stopwatch)
+
+    @cached_property
+    def telemetry(self) -> telemetry.Telemetry:
+        """Read once: the driver's version and the power limit. Clocks are read again after each benchmark."""
+        return telemetry.read(self.device)
+
+    def machine(self) -> dict[str, Value]:
+        """What is written into a saved run's machine_info["roofline"]."""
+        card = self.device.card
+        return {
+            "card": card.name,
+            "evidence": self.device.evidence,
+            "arch": card.arch,
+            "sms": card.sms,
+            "peak_gbs": card.peak_gbs,
+            "l2_bytes": card.l2_bytes,
+            "driver": self.telemetry.driver,
+            "power_limit_w": self.telemetry.power_limit_w,
+            **self.device.versions,
+        }
+
+    def header(self) -> str:
+        """One line: device, card, peak and its source, versions; or what is skipped and why."""
+        if self.missing:
+            return (
+                f"roofline: no device ({self.missing}); static checks run, everything that needs a GPU is not checked"
+            )
+        card, versions = self.device.card, self.device.versions
+        return (
+            f"roofline: {self.device.evidence} on {card.name} ({card.arch}, {card.sms} SMs), peak {card.peak_gbs:.0f} "
+            f"GB/s from {card.source}, driver {self.telemetry.driver or 'unknown'} (CUDA {versions['driver_cuda']}), "
+            f"CUDA {versions['runtime_cuda']}, CuPy {versions['cupy']}, L2 {self.settings.state}; nothing is skipped"
+        )
+
+    def kernel(self, name: str) -> Any:
+        """The CuPy RawKernel ``name``, compiled for the device; ``name`` as in the declaration's launches."""
+        names = []
+        for rung in self.ladder.rungs:
+            for launch in rung.launches:
+                names.append(launch.kernel)
+                if launch.kernel == name:
+                    images = images_of(self.ladder, rung, self.device.arch)
+                    return self.device.load(images[launch.source or rung.source], name)
+        raise UnknownNameError(f"there is no kernel {name!r}; declared are {', '.join(dict.fromkeys(names))}")
+
+    def check(self, rung: Rung, shape: Shape, inputs: Mapping[str, np.ndarray] | None = None) -> Comparison:
+        """Run ``rung`` once on the device and compare with the reference."""
+        job = Job(self.device, self.ladder, rung, shape, inputs)
+        job.run()
+        return job.verify()
+
+    def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
+        """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.
+
+        The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number.
+        """
+        state = state or self.settings.state
+        job = Job(self.device, self.ladder, rung, shape)
+        job.run()
+        comparison = job.verify()
+        if fixture.disabled:
+            fixture.pedantic(job.run)
+            return {}
+        try:
+            return self._timed(fixture, job, comparison, state)
+        except BaseException:
+            discard(fixture)
+            raise
+
+    def _timed(self, fixture: Any, job: Job, comparison: Comparison, state: str) -> dict[str, Value]:
+        settings, watch, rung, shape = self.settings, self.stopwatch, job.rung, job.shape
+        copy_gbs = self.copies.gbs(copy_bytes(rung, shape), state)
+        rounds = watch.rounds(job.run, state, settings.precision, settings.budget, settings.min_rounds)
+        watch.timer.late = 0
+        fixture.pedantic(job.run, setup=lambda: watch.prepare(state, job.run), rounds=rounds)
+        after = telemetry.read(self.device)
+        late = watch.timer.late / rounds
+        job.verify()
+        median = float(fixture.stats.stats.median)
+        base = self.ladder.baseline(rung)
+        self.medians[rung.name, shape, state] = median
+        info = record(
+            self.ladder,
+            facts_of(job),
+            comparison,
+            median,
+            state,
+            watch,
+            copy_gbs,
+            after,
+            late,
+            self.medians.get((base.name, shape, state)),
+        )
+        fixture.extra_info.update(finite(info))
+        self.records.append((fixture.fullname, fixture.extra_info))
+        return dict(fixture.extra_info)
+
+
+def discard(fixture: Any) -> None:
+    """Take a benchmark's samples back, so that neither pytest-benchmark's table nor its JSON shows a number."""
+    fixture.has_error = True
+    if fixture.stats is not None:
+        fixture.stats.stats.data.clear()
+
+
+def worker_number(environ: Mapping[str, str] | None = None) -> int | None:
+    """Number of this pytest-xdist worker (0 for gw0), None outside of one."""
+    worker = (os.environ if environ is None else environ).get("PYTEST_XDIST_WORKER", "")
+    return int(worker[2:]) if worker.startswith("gw") and worker[2:].isdigit() else None
+
+
+def not_checked(error: RooflineError | str) -> str:
+    """The reason of a skip."""
+    return f"not checked: {error}"

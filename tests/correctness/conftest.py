@@ -1,0 +1,40 @@
+"""Parametrises the edge cases of a module over the rungs of its operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_roofline.check import Job
+from pytest_roofline.ladder import Shape
+from pytest_roofline.plugin import SESSION
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``edge`` gets (rung, inputs) for each rung of the module's OPERATOR and each of its CASES.
+
+    A case that a rung refuses is left out here; that it is refused is tested in test_shapes.py.
+    """
+    if "edge" not in metafunc.fixturenames:
+        return
+    ladder = metafunc.config.stash[SESSION].ladder
+    made = {name: make() for name, make in metafunc.module.CASES.items()}
+    edges = {
+        f"{rung.name}-{name}": (rung, inputs)
+        for rung in ladder.family(ladder.operators[metafunc.module.OPERATOR])
+        for name, inputs in made.items()
+        if rung.broken_limit(Shape(*inputs["x"].shape)) is None
+    }
+    metafunc.parametrize("edge", list(edges.values()), ids=list(edges))
+
+
+@pytest.fixture
+def rung_outputs(device, ladder):
+    """``rung_outputs(rung, shape, inputs, scalars=None)`` runs the rung once and returns its outputs on the host."""
+
+    def run(rung, shape, inputs, scalars=None):
+        job = Job(device, ladder, rung, shape, inputs, scalars=scalars)
+        job.run()
+        device.synchronize()
+        return {name: device.download(array) for name, array in job.outputs.items()}
+
+    return run

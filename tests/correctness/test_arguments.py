@@ -1,0 +1,169 @@
+"""Bad arrays and numbers are refused before any launch, on the device itself. Ids carry the case number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_roofline.arguments import bind
+from pytest_roofline.check import images_of
+from pytest_roofline.errors import RefusedError
+from pytest_roofline.ladder import Shape
+
+SHAPE = Shape(4, 2048)
+
+
+@pytest.fixture
+def given(device, ladder):
+    """``given(rung, **changed)`` binds the rung to good arrays of SHAPE, some replaced; y is poison before."""
+
+    def make(rung, scalars=None, **changed):
+        arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in rung.operator.inputs}
+        arrays |= {a.name: device.empty(a.shape(SHAPE), a.dtype) for a in rung.operator.outputs}
+        arrays |= changed
+        return bind(device, rung, SHAPE, arrays, images_of(ladder, rung, device.arch), scalars)
+
+    return make
+
+
+def test_good_arrays_are_taken(given, rung):
+    """The arrays that the refusals start from are accepted, so a refusal is due to the change alone."""
+    given(rung).run()
+
+
+def test_c20_a_view_with_gaps(given, device, rung):
+    """base[:, 1:2049] of a (4, 2080) array is refused with its strides."""
+    base = device.upload(np.ones((4, 2080), np.float32))
+    with pytest.raises(RefusedError, match=r"strides are \(8320, 4\)"):
+        given(rung, x=base[:, 1:2049])
+
+
+def test_wrong_dtype(given, device, rung):
+    """float64 where float32 is declared is refused with both names."""
+    with pytest.raises(RefusedError, match="it is float64, allowed is float32"):
+        given(rung, x=device.upload(np.ones((4, 2048))))
+
+
+def test_wrong_shape(given, device, rung):
+    """An array of another shape is refused with both shapes."""
+    with pytest.raises(RefusedError, match=r"its shape is \(4, 2047\), allowed is \(4, 2048\)"):
+        given(rung, x=device.upload(np.ones((4, 2047), np.float32)))
+
+
+def test_misaligned(given, device, rung):
+    """A contiguous array that starts 4 bytes off is refused by the rungs of 128-bit accesses, taken by the others."""
+    base = device.upload(np.ones(4 * 2048 + 1, np.float32))
+    shifted = base[1:].reshape(4, 2048)
+    if rung.alignment == 16:
+        with pytest.raises(RefusedError, match="not a multiple of 16 bytes"):
+            given(rung, x=shifted)
+    else:
+        given(rung, x=shifted).run()
+
+
+def test_overlap(given, device, rung):
+    """x and y in the same memory are refused, whole or in part: the pointers are __restrict__."""
+    base = device.upload(np.ones((6, 2048), np.float32))
+    for x, y in ((base[:4], base[:4]), (base[:4], base[2:])):
+        with pytest.raises(RefusedError, match="overlap in memory"):
+            given(rung, x=x, y=y)
+
+
+def test_a_numpy_array_is_no_device_array(given, rung):
+    """A host array is refused by type, with what to do."""
+    with pytest.raises(RefusedError, match=r"numpy\.ndarray is refused.*cupy\.asarray"):
+        given(rung, x=np.ones((4, 2048), np.float32))
+
+
+def test_an_array_of_another_device(given, device, rung):
+    """An array on another GPU is refused with both device numbers."""
+    cupy = device.cupy
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("not checked: one GPU only, this needs two")
+    other = (device.index + 1) % 2
+    with cupy.cuda.Device(other):
+        x = cupy.empty((4, 2048), np.float32)
+    with pytest.raises(RefusedError, match=f"CUDA device {other} is refused"):
+        given(rung, x=x)
+
+
+def test_missing_and_unknown_arrays(given, device, ladder, rung):
+    """A missing array and an unknown one are refused by name."""
+    images = images_of(ladder, rung, device.arch)
+    with pytest.raises(RefusedError, match="needs the array x"):
+        bind(device, rung, SHAPE, {}, images)
+    with pytest.raises(RefusedError, match="takes no z"):
+        given(rung, z=device.empty((1,), "float32"))
+
+
+@pytest.mark.parametrize(("scalars", "message"), [({"eps": 1e300}, "overflows float"), ({"epsilon": 1.0}, "takes no")])
+def test_bad_scalars(given, ladder, scalars, message):
+    """A scalar that its type can't hold, and one that does not exist, are refused."""
+    for rung in ladder.family(ladder.operators["rmsnorm"]):
+        with pytest.raises(RefusedError, match=message):
+            given(rung, scalars)
+
+
+def test_a_refusal_writes_nothing(given, device, rung):
+    """After a refusal the output is still poison."""
+    y = device.empty((4, 2048), "float32")
+    with pytest.raises(RefusedError):
+        given(rung, y=y, x=device.upload(np.ones((4, 2047), np.float32)))
+    device.synchronize()
+    assert np.isnan(device.download(y)).all()
+
+
+def test_kernels_are_handed_out_as_cupy_kernels(kernels, device):
+    """kernels("sm_s1_max") is a CuPy RawKernel that can be launched by hand."""
+    kernel = kernels("sm_s1_max")
+    assert type(kernel).__name__ == "RawKernel"
+    x = device.upload(np.arange(8, dtype=np.float32).reshape(2, 4))
+    out = device.empty((2,), "float32")
+    kernel((2,), (256,), (x, out, np.int32(4)))
+    assert device.download(out).tolist() == [3.0, 7.0]
+
+
+def test_c28_dynamic_shared_memory_is_opted_in(device):
+    """98304 bytes of dynamic shared memory are opted in and run, or refused with the card's limit."""
+    from pytest_roofline.compile import compile_source
+    from pytest_roofline.source import Source
+
+    text = """
+    extern "C" __global__ void last(float* y) {
+        extern __shared__ float cells[];
+        cells[24575 - threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        y[threadIdx.x] = cells[24575 - threadIdx.x];
+    }"""
+    kernel = device.load(compile_source(Source.of_text("last.cu", text), device.arch), "last")
+    y = device.empty((32,), "float32")
+    if device.card.shared_per_block_optin < 98304:
+        pytest.skip(f"not checked: {device.card.name} gives a block {device.card.shared_per_block_optin} bytes at most")
+    device.launch(kernel, (1, 1, 1), (32, 1, 1), (y,), 98304)
+    device.synchronize()
+    assert device.download(y).tolist() == list(range(32))
+
+
+def test_c50_memory_is_freed_between_cases(device, ladder):
+    """Large jobs in a row, each over a third of the card, fit one after the other."""
+    from pytest_roofline.check import Job
+
+    free, _ = device.cupy.cuda.runtime.memGetInfo()
+    rung = ladder.rungs[-1]
+    columns = 8192
+    shape = Shape(int(0.35 * free) // 2 // (4 * columns), columns)
+    for _ in range(6):
+        job = Job(device, ladder, rung, shape)
+        job.run()
+        device.synchronize()
+        del job
+        device.release()
+
+
+def test_c50_out_of_memory_names_the_sizes(device):
+    """More memory than the card has is an error of its own, with the sizes, and a test that meets it is skipped."""
+    from pytest_roofline.errors import DeviceMemoryError
+
+    _, total = device.cupy.cuda.runtime.memGetInfo()
+    with pytest.raises(DeviceMemoryError, match=f"of {total} bytes are free"):
+        device.empty((total,), "float32")

@@ -1,0 +1,112 @@
+"""What RMSNorm does at the edges, in every rung. Ids carry the case number of the report they go back to."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pytest_roofline.check import make_inputs
+from pytest_roofline.ladder import Shape
+
+OPERATOR = "rmsnorm"
+N = 3584
+NAN, INF = np.float32("nan"), np.float32("inf")
+
+
+def weight(columns: int) -> np.ndarray:
+    return np.random.default_rng(3).random(columns, dtype=np.float32)
+
+
+def ordinary(rows: int = 3, columns: int = N) -> np.ndarray:
+    return np.random.default_rng(7).uniform(-3, 3, (rows, columns)).astype(np.float32)
+
+
+def constant(value: float, columns: int = N) -> np.ndarray:
+    return np.full((2, columns), value, np.float32)
+
+
+def ordinary_with(values: dict[int, float]) -> np.ndarray:
+    x = ordinary()
+    for column, value in values.items():
+        x[1, column] = value
+    return x
+
+
+def zero_row() -> np.ndarray:
+    x = ordinary()
+    x[1] = 0
+    return x
+
+
+ROWS = {
+    "constant": lambda: constant(1.5),
+    "constant-negative": lambda: constant(-2.0),
+    "c09-small": lambda: constant(1e-3),
+    "c09-zero-row": zero_row,
+    "nan": lambda: ordinary_with({17: NAN}),
+    "plus-inf": lambda: ordinary_with({17: INF}),
+    "minus-inf-in-the-last-column": lambda: ordinary_with({N - 1: -INF}),
+    "one-large-value": lambda: ordinary_with({N - 1: 1e4}),
+    "rising": lambda: np.linspace(0, 10, N, dtype=np.float32)[None, :].repeat(2, axis=0),
+    "c13-ragged-width": lambda: ordinary(columns=1004),
+    "just-below-overflow": lambda: constant(3.0e17),
+}
+CASES = {name: lambda make=make: {"x": make(), "w": weight(make().shape[1])} for name, make in ROWS.items()}
+
+
+def test_edge(check, edge):
+    """The answer is within the tolerance of the float64 reference, NaN exactly where that has it."""
+    rung, inputs = edge
+    assert check(rung, Shape(*inputs["x"].shape), inputs).of_tolerance <= 1
+
+
+def test_the_reference_says_what_the_specification_says(ladder):
+    """The float64 reference itself gives the values that are laid down for the edges."""
+
+    def of(x: np.ndarray) -> np.ndarray:
+        arrays = {"x": x.astype(np.float64), "w": np.ones(x.shape[1])}
+        return ladder.operators[OPERATOR].reference(arrays, {"eps": 1e-6})["y"]
+
+    assert np.allclose(of(constant(1e-3)), 0.707107, rtol=1e-6)
+    assert (of(zero_row())[1] == 0).all()
+    assert np.isnan(of(ordinary_with({17: NAN}))[1]).all()
+    y = of(ordinary_with({17: INF}))[1]
+    assert np.isnan(y[17])
+    assert (np.delete(y, 17) == 0).all()
+    c = 1.5
+    assert np.allclose(of(constant(c)), c / math.sqrt(c * c + 1e-6))
+
+
+def test_c23_eps_reaches_the_kernel_as_a_float(device, ladder, rung_outputs):
+    """eps given as a Python float is 1e-6 in the kernel: rows of 1e-3 show it, and so does a larger eps."""
+    x, w = constant(1e-3), np.ones(N, np.float32)
+    for rung in ladder.family(ladder.operators[OPERATOR]):
+        y = rung_outputs(rung, Shape(*x.shape), {"x": x, "w": w})["y"]
+        assert np.allclose(y, 0.707107, rtol=2e-3)
+        y = rung_outputs(rung, Shape(*x.shape), {"x": x, "w": w}, {"eps": 3e-6})["y"]
+        assert np.allclose(y, 0.5, rtol=2e-3)
+
+
+def test_the_sum_of_squares_overflows_where_the_docs_say(device, ladder, rung_outputs):
+    """Beyond a row RMS of sqrt(FLT_MAX / N) the float32 sum is infinite and the row comes out as 0; below it is right."""
+    bound = math.sqrt(float(np.finfo(np.float32).max) / N)
+    assert bound == pytest.approx(3.1e17, rel=0.01)
+    w = np.ones(N, np.float32)
+    for rung in ladder.family(ladder.operators[OPERATOR]):
+        below = rung_outputs(rung, Shape(2, N), {"x": constant(0.98 * bound), "w": w})["y"]
+        above = rung_outputs(rung, Shape(2, N), {"x": constant(1.02 * bound), "w": w})["y"]
+        assert np.allclose(below, 1, rtol=2e-3)
+        assert (above == 0).all()
+
+
+def test_inputs_are_what_they_are_meant_to_be(ladder):
+    """The scale of the uniform inputs is sqrt(3)/3 = 0.577 in expectation, the weights lie in [0, 1)."""
+    inputs = make_inputs(ladder.operators[OPERATOR], Shape(64, N))
+    x = inputs["x"].astype(np.float64)
+    assert (1 / np.sqrt((x * x).mean(axis=1))).mean() == pytest.approx(math.sqrt(3) / 3, rel=0.01)
+    assert inputs["w"].min() >= 0
+    assert inputs["w"].max() < 1
+    again = make_inputs(ladder.operators[OPERATOR], Shape(64, N))
+    assert np.array_equal(inputs["x"], again["x"])
