@@ -102,7 +102,7 @@ def compare(
     wrong = np.argwhere(~right)
     lines = [
         f"  row {rows[at[0]] if operator.rowwise else at[0]}, column {', '.join(map(str, at[1:]))}: "
-        f"got {got[tuple(at)]!r}, want {want[tuple(at)]!r}"
+        f"got {got[tuple(at)]:.9g}, want {want[tuple(at)]:.9g}"
         for at in wrong[:SHOWN]
     ]
     raise WrongAnswerError(

@@ -12,6 +12,10 @@ from .errors import BaselineError, RooflineError, UnknownNameError
 from .session import worker_number
 
 DEFAULT_STORAGE = "file://./.benchmarks"
+PARALLEL = (
+    "times can't be measured under pytest-xdist: the workers would share the card and spoil each other's numbers. "
+    "Run perf tests without -n (pytest tests/perf), or leave them out (-m 'not perf')"
+)
 
 
 def percent(text: str) -> float:
@@ -98,10 +102,15 @@ def check_options(option: Any) -> None:
         raise RooflineError(PARALLEL)
 
 
-PARALLEL = (
-    "times can't be measured under pytest-xdist: the workers would share the card and spoil each other's numbers. "
-    "Run perf tests without -n (pytest tests/perf), or leave them out (-m 'not perf')"
-)
+class StopParallel:
+    """A plugin for pytest-xdist's scheduling process: stops the run at the first perf test a worker refused."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and PARALLEL in str(report.longrepr):
+            self.scheduler.shouldstop = PARALLEL
 
 
 def default_storage(option: Any, root: Path, card: str) -> None:

@@ -43,10 +43,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 def check_versions(pytest: str, benchmark: str) -> None:
     """Raise :class:`SetupError` for a pair of pytest and pytest-benchmark known not to work together.
 
-    pytest 9.2 dropped a private attribute of nodes that pytest-benchmark before 5.3 reads.
+    pytest 9.2 dropped a private attribute of nodes that pytest-benchmark before 5.3.1 reads.
     """
-    if _numbers(pytest) >= (9, 2) and _numbers(benchmark) < (5, 3):
+    if _numbers(pytest) >= (9, 2) and _numbers(benchmark) < (5, 3, 1):
         raise SetupError(
             f"pytest {pytest} and pytest-benchmark {benchmark} do not work together: every benchmark would fail in "
-            "set-up. Take pytest-benchmark 5.3 or newer (pip install 'pytest-benchmark>=5.3') or pytest before 9.2"
+            "set-up. Take pytest-benchmark 5.3.1 or newer (pip install 'pytest-benchmark>=5.3.1') or pytest before 9.2"
         )

@@ -109,7 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 metafunc.parametrize(name, list(values.values()), ids=list(values))
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before -m deselects by these marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         names = getattr(item, "fixturenames", ())
@@ -126,8 +126,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("perf") and worker_number() is not None and "roofline" in item.fixturenames:  # type: ignore[attr-defined]
+    if worker_number() is not None and "roofline" in getattr(item, "fixturenames", ()):
         pytest.fail(comparison.PARALLEL, pytrace=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    scheduler = session.config.pluginmanager.getplugin("dsession")  # pytest-xdist's, in the process that schedules
+    if scheduler is not None:
+        session.config.pluginmanager.register(comparison.StopParallel(scheduler))
 
 
 @pytest.hookimpl(wrapper=True)

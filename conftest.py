@@ -1,0 +1,3 @@
+"""For the plugin's own tests: pytest runs inside pytest."""
+
+pytest_plugins = ["pytester"]

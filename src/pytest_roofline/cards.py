@@ -1,0 +1,158 @@
+"""Cards: what a roofline and an occupancy need to know of one, from the device's attributes or from a table.
+
+Bytes are bytes, MHz is 1e6 per second, GB/s is 1e9 bytes per second, MiB is 2**20 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import UnknownNameError
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an SM of one architecture holds: threads, blocks, 32-bit registers, shared memory in bytes.
+
+    ``shared_per_block_optin`` is what one block may have after opting in (static and dynamic together), without
+    the 1 KiB that the driver keeps for itself from compute capability 8.0 on.
+    """
+
+    threads_per_sm: int
+    blocks_per_sm: int
+    registers_per_sm: int
+    shared_per_sm: int
+    shared_per_block_optin: int
+
+
+# CUDA Programming Guide, appendix "Compute Capabilities", tables of technical specifications and of shared memory;
+# libcu++'s cuda/__device/arch_traits.h and cudaOccMaxBlocksPerMultiprocessor in cuda_occupancy.h 12.9 agree with it.
+LIMITS = {
+    "sm_75": Limits(1024, 16, 65536, 64 * KIB, 64 * KIB),
+    "sm_80": Limits(2048, 32, 65536, 164 * KIB, 163 * KIB),
+    "sm_86": Limits(1536, 16, 65536, 100 * KIB, 99 * KIB),
+    "sm_89": Limits(1536, 24, 65536, 100 * KIB, 99 * KIB),
+    "sm_90": Limits(2048, 32, 65536, 228 * KIB, 227 * KIB),
+    "sm_100": Limits(2048, 32, 65536, 228 * KIB, 227 * KIB),
+    "sm_120": Limits(1536, 24, 65536, 100 * KIB, 99 * KIB),
+}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card. ``memory_clock_mhz`` is the clock that transfers twice a cycle, as the device attribute gives it.
+
+    ``source`` says where the figures are from: "device attributes", or a citation.
+    """
+
+    name: str
+    arch: str
+    sms: int
+    memory_clock_mhz: float
+    bus_bits: int
+    l2_bytes: int
+    registers_per_sm: int
+    shared_per_sm: int
+    shared_per_block_optin: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    source: str
+
+    @property
+    def peak_gbs(self) -> float:
+        """Theoretical DRAM peak in GB/s: memory clock x 2 transfers x bus width / 8 bits a byte."""
+        return self.memory_clock_mhz * 1e6 * 2 * self.bus_bits / 8 / 1e9
+
+    @property
+    def capability(self) -> int:
+        """The architecture's number: 90 for "sm_90" and for its variant "sm_90a"."""
+        return capability(self.arch)
+
+
+def capability(arch: str) -> int:
+    """The number in an architecture's name: "sm_90a" is 90. Errors: :class:`UnknownNameError`."""
+    number = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if number is None:
+        raise UnknownNameError(
+            f"{arch!r} is no architecture; one is named like sm_90, the table has {', '.join(LIMITS)}"
+        )
+    return int(number.group(1))
+
+
+def limits(arch: str) -> Limits:
+    """What an SM of ``arch`` holds. Errors: :class:`UnknownNameError` with the architectures of the table."""
+    found = LIMITS.get(f"sm_{capability(arch)}")
+    if found is None:
+        raise UnknownNameError(f"no limits are known for {arch}; the table has {', '.join(LIMITS)}")
+    return found
+
+
+def _card(name: str, arch: str, sms: int, clock: float, bus: int, l2: int, source: str) -> Card:
+    sm = limits(arch)
+    return Card(
+        name=name,
+        arch=arch,
+        sms=sms,
+        memory_clock_mhz=clock,
+        bus_bits=bus,
+        l2_bytes=l2,
+        registers_per_sm=sm.registers_per_sm,
+        shared_per_sm=sm.shared_per_sm,
+        shared_per_block_optin=sm.shared_per_block_optin,
+        threads_per_sm=sm.threads_per_sm,
+        blocks_per_sm=sm.blocks_per_sm,
+        source=source,
+    )
+
+
+# Clock, bus, SMs and L2 are what the card's own attributes say (CUDA's deviceQuery sample prints them); the second
+# half of each source is the vendor's bandwidth, which clock and bus must give.
+CARDS = {
+    "t4": _card(
+        "Tesla T4", "sm_75", 40, 5001, 256, 4_194_304,
+        "deviceQuery (gist Terminus-IMRC/5e4b7782c27106dec287050b323cd059); NVIDIA T4 datasheet: 320 GB/s",
+    ),
+    "a100": _card(
+        "NVIDIA A100-SXM4-80GB", "sm_80", 108, 1593, 5120, 41_943_040,
+        "deviceQuery; NVIDIA A100 80GB SXM datasheet: 2039 GB/s",
+    ),
+    "a10": _card(
+        "NVIDIA A10", "sm_86", 72, 6251, 384, 6_291_456,
+        "deviceQuery; NVIDIA A10 datasheet: 600 GB/s",
+    ),
+    "l4": _card(
+        "NVIDIA L4", "sm_89", 58, 6251, 192, 50_331_648,
+        "deviceQuery; NVIDIA L4 datasheet: 300 GB/s",
+    ),
+    "rtx4090": _card(
+        "NVIDIA GeForce RTX 4090", "sm_89", 128, 10501, 384, 75_497_472,
+        "deviceQuery; NVIDIA Ada GPU Architecture whitepaper, appendix A: 1008 GB/s, 73728 KB of L2",
+    ),
+    "h100": _card(
+        "NVIDIA H100 80GB HBM3", "sm_90", 132, 2619, 5120, 52_428_800,
+        "deviceQuery; NVIDIA H100 SXM datasheet: 3.35 TB/s",
+    ),
+    "h200": _card(
+        "NVIDIA H200", "sm_90", 132, 3201, 6016, 62_914_560,
+        "device attributes of an H200; NVIDIA H200 datasheet: 4.8 TB/s",
+    ),
+    "b200": _card(
+        "NVIDIA B200", "sm_100", 148, 3996, 7680, 132_644_864,
+        "device attributes and nvidia-smi (pytorch/ao pull request 4002): 7.67 TB/s",
+    ),
+    "rtx5090": _card(
+        "NVIDIA GeForce RTX 5090", "sm_120", 170, 14001, 512, 100_663_296,
+        "deviceQuery; NVIDIA RTX Blackwell GPU Architecture whitepaper: 1792 GB/s, 98304 KB of L2",
+    ),
+}  # fmt: skip
+
+
+def card(name: str) -> Card:
+    """The card called ``name`` in the table ("rtx4090"). Errors: :class:`UnknownNameError` with the names there are."""
+    found = CARDS.get(name.lower())
+    if found is None:
+        raise UnknownNameError(f"there is no card {name!r}; the table has {', '.join(CARDS)}")
+    return found

@@ -1,0 +1,32 @@
+"""The four tools of compute-sanitizer over every rung of the declaration. Needs a GPU; see README for the tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pytest_roofline.gpu.sanitizer import nearest_shape
+from pytest_roofline.gpu.sanitizer_report import CLEAN, Report
+from pytest_roofline.ladder import Rung, Shape
+
+pytestmark = pytest.mark.sanitizer
+
+WANTED = Shape(8, 1000)  # 1000 = 3 * 256 + 232: the last trip of a block's loop has idle threads
+Sanitize = Callable[..., Report]
+
+
+@pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
+def test_racecheck(rung: Rung, sanitize: Sanitize, volatile: bool) -> None:
+    """No two threads touch the same shared memory without a barrier between, as shipped and with volatile arrays."""
+    report = sanitize(rung, "racecheck", shape=nearest_shape(rung, WANTED), volatile=volatile)
+    assert report.verdict == CLEAN, report
+    assert report.displayed == 0, report
+
+
+@pytest.mark.parametrize("which", ["memcheck", "initcheck", "synccheck"])
+def test_memory_and_barriers(rung: Rung, sanitize: Sanitize, which: str) -> None:
+    """No access outside an array, no read of memory that nobody wrote, no barrier that part of a block reaches."""
+    report = sanitize(rung, which, shape=nearest_shape(rung, WANTED))
+    assert report.verdict == CLEAN, report
+    assert report.errors == 0, report

@@ -1,0 +1,137 @@
+"""The verdict on an answer has teeth, and inputs are what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_roofline import check as checking
+from pytest_roofline.check import CHECK_ALL, Job, check, compare, make_inputs, rows_to_check
+from pytest_roofline.errors import RefusedError, WrongAnswerError
+from pytest_roofline.ladder import Shape
+
+SHAPE = Shape(5, 64)
+
+
+def test_a_right_kernel_passes(shipped, fake_device):
+    """Right answers pass, and the errors that are reported are those of float32."""
+    for name in ("n3", "s3"):
+        found = check(fake_device(), shipped, shipped.rung(name), SHAPE)
+        assert found.values == 5 * 64
+        assert 0 < found.of_tolerance < 0.1
+
+
+def broken(change):
+    """sm_s3 with ``change(y)`` at the end."""
+
+    def body(grid, x, y, N):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        y[...] = e / e.sum(axis=1, keepdims=True)
+        change(y)
+
+    return body
+
+
+def put(row, column, value):
+    def change(y):
+        y[row, column] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put(4, 63, np.nan), "1 of 320 values.*row 4, column 63: got nan, want 0"),
+        (put(0, 0, np.inf), "row 0, column 0"),
+        (put(2, 7, 0.0), "row 2, column 7: got 0, want 0"),
+        (lambda y: np.multiply(y, 1.003, out=y), "320 of 320 values.*1.5 times the tolerance"),
+        (lambda y: None, None),
+    ],
+)
+def test_a_wrong_value_is_named(shipped, fake_device, change, message):
+    """NaN, infinity, zero and 0.3 % too much each fail, with place, value, count and largest error."""
+    device = fake_device(sm_s3=broken(change))
+    if message is None:
+        check(device, shipped, shipped.rung("s3"), SHAPE)
+        return
+    with pytest.raises(WrongAnswerError, match=f"(?s)s3 5x64.*{message}"):
+        check(device, shipped, shipped.rung("s3"), SHAPE)
+
+
+def test_an_unwritten_element_fails(shipped, fake_device):
+    """The output is poisoned before the run, so an element that no thread writes is NaN and fails."""
+
+    def body(grid, x, y, N):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        y[:, :-1] = (e / e.sum(axis=1, keepdims=True))[:, :-1]
+
+    with pytest.raises(WrongAnswerError, match="5 of 320 values"):
+        check(fake_device(sm_s3=body), shipped, shipped.rung("s3"), SHAPE)
+
+
+def test_a_write_past_the_end_fails(shipped, fake_device):
+    """One byte changed behind the output is found, although every answer is right."""
+    job = Job(fake_device(), shipped, shipped.rung("s3"), SHAPE)
+    job.run()
+    job.guards["y"][3] = 0.0
+    with pytest.raises(WrongAnswerError, match="wrote past the end of y, first at byte 12 behind it, 4 bytes"):
+        job.verify()
+
+
+def test_long_rows_of_zeros_fail(shipped):
+    """At 262144 columns the values are 4e-6, yet an answer of zeros does not pass."""
+    operator = shipped.operators["softmax"]
+    want = np.full((1, 262144), 1 / 262144)
+    with pytest.raises(WrongAnswerError, match="262144 of 262144"):
+        compare(operator, "y", np.zeros_like(want, np.float32), want, np.arange(1), 262144)
+
+
+def test_a_wrong_row_number_is_the_real_one(shipped):
+    """Where only some rows are compared, the failure names the row of the array, not of the selection."""
+    want = np.full((2, 4), 0.25)
+    with pytest.raises(WrongAnswerError, match="row 70000, column 0"):
+        compare(shipped.operators["softmax"], "y", np.zeros((2, 4)), want, np.array([70000, 70001]), 4)
+
+
+def test_rows_to_check(shipped):
+    """Small shapes check every row, large ones at least 8 rows and always the first and the last."""
+    operator = shipped.operators["softmax"]
+    assert rows_to_check(operator, Shape(64, 1000)).tolist() == list(range(64))
+    rows = rows_to_check(operator, Shape(70000, CHECK_ALL))
+    assert rows[0] == 0
+    assert rows[-1] == 69999
+    assert 8 <= len(rows) <= 10
+    assert len(set(rows)) == len(rows)
+
+
+def test_inputs_repeat_rows_past_the_tile(shipped, fake_device, monkeypatch):
+    """Beyond the tile limit row r of the input is row r modulo the tile, and answers are still compared row by row."""
+    monkeypatch.setattr(checking, "TILE_ABOVE", 100)
+    monkeypatch.setattr(checking, "TILE_ROWS", 3)
+    job = Job(fake_device(), shipped, shipped.rung("s3"), Shape(8, 32))
+    assert job.inputs["x"].shape == (3, 32)
+    job.run()
+    assert job.verify().rows == 8
+    swapped = job.outputs["y"][[0, 1]]
+    job.outputs["y"][[1, 0]] = swapped
+    with pytest.raises(WrongAnswerError, match="row 0"):
+        job.verify()
+
+
+def test_inputs_are_fixed_by_seed_and_shape(shipped):
+    """The same seed gives the same inputs, another seed others."""
+    operator = shipped.operators["softmax"]
+    first, again, other = (make_inputs(operator, SHAPE, seed)["x"] for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_refusal_allocates_and_launches_nothing(shipped, fake_device):
+    """A shape past a limit, and inputs of the wrong names, are refused before the device is asked for anything."""
+    device = fake_device()
+    device.empty = device.upload = None
+    with pytest.raises(RefusedError, match="s3 can't run 2x152064"):
+        Job(device, shipped, shipped.rung("s3"), Shape(2, 152064))
+    with pytest.raises(RefusedError, match="softmax takes x"):
+        check(device, shipped, shipped.rung("s3"), SHAPE, {"z": np.zeros((5, 64), np.float32)})

@@ -1,0 +1,304 @@
+"""The program that runs under the sanitizer, and what starts it. No GPU: a device that computes the reference."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_roofline import declaration
+from pytest_roofline.check import GUARD, Job, images_of, reference
+from pytest_roofline.compile import compile_source
+from pytest_roofline.device import ArrayView
+from pytest_roofline.errors import DeviceError, WrongAnswerError
+from pytest_roofline.gpu import child
+from pytest_roofline.gpu.child import ChildJob, Proof, canary_job, execute, read_proof, run_child, rung_job
+from pytest_roofline.ladder import Shape
+from pytest_roofline.source import Source
+
+LADDER = Path(__file__).parents[2] / "kernels" / "ladder.py"
+SHAPE = Shape(8, 1000)
+
+
+class HostDevice:
+    """Arrays of NumPy; launching the last kernel of a rung writes the reference. ``fault``: what synchronising raises."""
+
+    evidence, name, arch = "test", "host", "sm_90"
+    card = SimpleNamespace(name="host", shared_per_block_optin=232448)
+
+    def __init__(self, fault: str = "", off_by: float = 0.0, overrun: bool = False) -> None:
+        self.fault, self.off_by, self.overrun = fault, off_by, overrun
+        self.launched: list[str] = []
+        self.allocated: list[int] = []
+        self.calls: list[str] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        array = np.full(shape, np.nan, dtype)
+        array.view(np.uint8)[...] = 0xFF
+        self.allocated.append(array.nbytes)
+        return array
+
+    def upload(self, host: np.ndarray) -> Any:
+        self.allocated.append(host.nbytes)
+        return host.copy()
+
+    def download(self, array: Any) -> np.ndarray:
+        return np.asarray(array)
+
+    def view(self, array: Any) -> ArrayView:
+        pointer = array.__array_interface__["data"][0]
+        contiguous = array.flags.c_contiguous
+        return ArrayView(pointer, array.nbytes, array.shape, array.strides, array.dtype, contiguous)
+
+    def load(self, image: Any, kernel: str) -> Any:
+        image.require(kernel)
+        return kernel
+
+    def launch(self, kernel: Any, grid: Any, block: Any, args: Any, shared: int) -> None:
+        self.launched.append(kernel)
+        if kernel != "rms_n3":
+            return
+        x, w, y = args[:3]
+        operator = declaration.load(LADDER).rung("n3").operator
+        y[...] = reference(operator, {"x": x, "w": w}, np.arange(len(x)))["y"] + self.off_by
+        if self.overrun:
+            y.base[y.size] = 1.0
+
+    def synchronize(self) -> None:
+        self.calls.append("synchronize")
+        if self.fault:
+            raise DeviceError(self.fault)
+
+    def release(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    return declaration.load(LADDER)
+
+
+@pytest.fixture
+def n3(ladder):
+    rung = ladder.rung("n3")
+    return lambda **options: rung_job(LADDER, rung, SHAPE, images_of(ladder, rung, "sm_90"), **options)
+
+
+class TestExecute:
+    def test_rung(self, n3) -> None:
+        """A rung that runs and answers right is proven with its kernels' names, after the device was waited for."""
+        device = HostDevice()
+        assert execute(n3().fields, device) == Proof(("rms_n3",), True, None)
+        assert device.calls[0] == "synchronize"
+        assert n3().launches == ("rms_n3",)
+
+    def test_several_launches(self, ladder) -> None:
+        """A rung of two launches names both, and the job says beforehand which they have to be."""
+        rung = ladder.rung("n1")
+        job = rung_job(LADDER, rung, SHAPE, images_of(ladder, rung, "sm_90"), verify=False)
+        proof = execute(job.fields, HostDevice())
+        assert proof == Proof(("rms_n1_pass1", "rms_n1_pass2"), None, None)
+        assert job.launches == proof.launched
+
+    def test_wrong_answer(self, n3) -> None:
+        """A wrong answer keeps the proof that the kernels ran and says where it is wrong."""
+        proof = execute(n3().fields, HostDevice(off_by=1.0))
+        assert proof.launched == ("rms_n3",)
+        assert proof.verified is False
+        assert proof.error is not None
+        assert "wrong answer: n3 8x1000" in proof.error
+        assert execute(n3(verify=False).fields, HostDevice(off_by=1.0)) == Proof(("rms_n3",), None, None)
+
+    def test_fault(self, n3) -> None:
+        """A device that reports an error when it is waited for gives no proof."""
+        with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+            execute(n3().fields, HostDevice(fault="cudaErrorIllegalAddress"))
+
+    def test_c62_exact_sizes(self, n3) -> None:
+        """C62: each array of the child is exactly as large as the rung's arrays are, no guard hides an overrun."""
+        device = HostDevice()
+        execute(n3().fields, device)
+        assert sorted(device.allocated) == sorted([8 * 1000 * 4, 1000 * 4, 8 * 1000 * 4])
+
+    def test_guard_is_there_otherwise(self, ladder) -> None:
+        """Outside the child the outputs keep their guard, which still finds an overrun and says how much it watches."""
+        job = Job(HostDevice(overrun=True), ladder, ladder.rung("n3"), SHAPE)  # type: ignore[arg-type]
+        job.run()
+        with pytest.raises(WrongAnswerError, match=f"past the end of y, first at byte .* within the {GUARD}"):
+            job.verify()
+
+    @pytest.mark.parametrize("kind", sorted(child.CANARIES))
+    def test_canary(self, kind: str) -> None:
+        """Each planted defect is one launch of the kernel of its name, and needs no ladder."""
+        image = compile_source(Source.read(Path(child.__file__).with_name("canary.cu")), "sm_90")
+        device = HostDevice()
+        job = canary_job(kind, image)
+        assert execute(job.fields, device) == Proof((f"canary_{kind}",), None, None)
+        assert device.launched == [f"canary_{kind}"]
+        assert job.launches == (f"canary_{kind}",)
+        assert device.allocated == [256] * (2 if kind == "uninit" else 1)
+
+    def test_missing_image(self, n3) -> None:
+        """An image that is not there is an error with its path, before anything is launched."""
+        fields = {**n3().fields, "images": {"rmsnorm/n3_registers.cu": "/nowhere/n3.cubin"}}
+        device = HostDevice()
+        with pytest.raises(DeviceError, match=r"/nowhere/n3\.cubin is absent"):
+            execute(fields, device)
+        assert device.launched == []
+
+
+class FakeCuda:
+    """Stands for CuPy and the base class CudaDevice in ExactDevice: notes what is done in which order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[Any] = []
+        cuda = SimpleNamespace(set_allocator=lambda allocator: self.calls.append(("allocator", allocator)))
+        cupy = SimpleNamespace(cuda=cuda, empty=lambda shape, dtype: self.calls.append("unwritten"))
+
+        def init(device: Any, index: int) -> None:
+            self.calls.append(("device", index))
+            device.cupy = cupy
+
+        monkeypatch.setattr(child, "_cupy", lambda: cupy)
+        monkeypatch.setattr(child.CudaDevice, "__init__", init)
+        monkeypatch.setattr(child.CudaDevice, "empty", lambda device, shape, dtype: self.calls.append("poisoned"))
+
+
+class TestExactDevice:
+    def test_c62_pool_is_off_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """C62: CuPy's memory pool is off before the device is touched."""
+        fake = FakeCuda(monkeypatch)
+        child.ExactDevice(2, poison=True)
+        assert fake.calls == [("allocator", None), ("device", 2)]
+
+    @pytest.mark.parametrize(("poison", "call"), [(True, "poisoned"), (False, "unwritten")])
+    def test_poison(self, monkeypatch: pytest.MonkeyPatch, poison: bool, call: str) -> None:
+        """Without poison a new array stays unwritten: initcheck would take the poison for initialisation."""
+        fake = FakeCuda(monkeypatch)
+        child.ExactDevice(0, poison=poison).empty((4,), "float32")
+        assert fake.calls[-1] == call
+
+    @pytest.mark.parametrize(
+        ("fields", "poison"),
+        [({}, True), ({"poison": False}, False), ({"canary": "uninit"}, False), ({"canary": "oob"}, True)],
+    )
+    def test_job_decides(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fields: dict[str, Any], poison: bool
+    ) -> None:
+        """Arrays are poisoned unless the job says not to, or is the planted uninitialised read."""
+        asked = []
+        monkeypatch.setattr(child, "ExactDevice", lambda index, poison: asked.append(poison))
+        monkeypatch.setattr(child, "execute", lambda fields, device: Proof(("k",), None, None))
+        monkeypatch.setattr(child.signal, "alarm", lambda seconds: None)
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps({"device": 0, "nonce": "n", "alarm_s": 1, **fields}))
+        assert child.main([str(path)]) == 0
+        assert asked == [poison]
+
+
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+class TestRunChild:
+    def test_no_device(self, n3, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a GPU the real child prints its proof all the same: nothing launched, the reason, exit code 3."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        result = run_child(n3(), timeout=60)
+        assert result.returncode == 3, result
+        assert result.proof is not None, result
+        assert (result.proof.launched, result.proof.verified) == ((), None)
+        assert result.proof.error is not None
+        assert result.proof.error.startswith("DeviceError: ")
+        assert not result.timed_out
+
+    def test_one_line_on_stdout(self, n3, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The proof is one line with nonce, rung and shape."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        (line,) = run_child(n3(), timeout=60).stdout.splitlines()
+        record = json.loads(line.removeprefix("roofline-child: "))
+        assert {*record} == {"nonce", "rung", "shape", "launched", "verified", "error"}
+        assert (record["rung"], record["shape"], len(record["nonce"])) == ("n3", "8x1000", 32)
+
+    def test_time_limit(self, tmp_path: Path) -> None:
+        """A child that outstays its limit is killed with its own children, and the result says so."""
+        pid = tmp_path / "pid"
+        script = f"import os, subprocess; p = subprocess.Popen(['sleep', '300']); open({str(pid)!r}, 'w').write(str(p.pid)); p.wait()"
+        started = time.monotonic()
+        result = run_child(ChildJob("x", ("k",), {}), [sys.executable, "-c", script], timeout=2)
+        assert time.monotonic() - started < 20
+        assert result.timed_out
+        assert result.returncode == -9
+        deadline = time.monotonic() + 5
+        while alive(int(pid.read_text())) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not alive(int(pid.read_text()))
+
+    def test_command_not_there(self) -> None:
+        """A prefix that can't be started is a result with the reason, not an exception."""
+        result = run_child(ChildJob("x", ("k",), {}), ["/no/such/tool"])
+        assert result.proof is None
+        assert "/no/such/tool can't be started" in result.problem
+
+    def test_same_import_path(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """The child imports from where this process imports."""
+        monkeypatch.syspath_prepend(str(tmp_path))
+        script = "import sys; print(sys.path)"
+        result = run_child(ChildJob("x", (), {}), [sys.executable, "-c", script], timeout=20)
+        assert str(tmp_path) in result.stdout
+
+    def test_usage(self) -> None:
+        """Without a job file the child ends with exit code 2 and its usage."""
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_roofline.gpu.child"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "usage" in done.stderr
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def line(**changes: Any) -> str:
+    record = {"nonce": "n", "launched": ["k"], "verified": True, "error": None, **changes}
+    return "roofline-child: " + json.dumps(record) + "\n"
+
+
+class TestProof:
+    def test_right(self) -> None:
+        """One line with the right nonce among other output is the proof."""
+        assert read_proof("words\n" + line() + "more\n", "n") == (Proof(("k",), True, None), "")
+
+    @pytest.mark.parametrize(
+        ("stdout", "problem"),
+        [
+            ("", "0 lines of proof"),
+            (line() + line(), "2 lines of proof"),
+            (line(nonce="old"), "nonce 'old'"),
+            (line()[:40] + "\n", "can't be read"),
+            ("roofline-child: []\n", "can't be read"),
+            ("roofline-child: {}\n", "can't be read"),
+            (line(launched="k"), "wrong type"),
+            (line(verified="yes"), "wrong type"),
+            (line(error=1), "wrong type"),
+        ],
+    )
+    def test_wrong(self, stdout: str, problem: str) -> None:
+        """Anything but exactly one whole line of this run is no proof, and the problem is told."""
+        proof, told = read_proof(stdout, "n")
+        assert proof is None
+        assert problem in told

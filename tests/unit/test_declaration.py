@@ -1,0 +1,191 @@
+"""The declaration: loaded by path, checked against itself and the files beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_roofline.declaration import check, load
+from pytest_roofline.errors import DeclarationError, RefusedError
+from pytest_roofline.ladder import Array, Ladder, Launch, Limit, Operator, Prediction, Rung, Scalar, Shape, Stage
+
+X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"))
+SCALE = Operator(
+    name="scale",
+    formula="y = a * x",
+    inputs=(X,),
+    outputs=(Y,),
+    scalars=(Scalar("a", "float", 2.0),),
+    reference=lambda arrays, scalars: {"y": scalars["a"] * arrays["x"]},
+    default_shape=Shape(2, 8),
+    rtol=1e-6,
+    atol=lambda columns: 0.0,
+)
+LAUNCH = Launch("scale", args=("x", "y", "N", "a"), reads=("x",), writes=("y",))
+RUNG = Rung("c1", SCALE, "c1.cu", "plain", launches=(LAUNCH,))
+
+
+def on_disk(folder: Path, *rungs: Rung, stages: tuple[Stage, ...] = (), files: tuple[str, ...] = ("c1.cu",)) -> Ladder:
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    return Ladder(rungs, stages, folder)
+
+
+def with_launch(**changes: object) -> Rung:
+    return dataclasses.replace(RUNG, launches=(dataclasses.replace(LAUNCH, **changes),))  # type: ignore[arg-type]
+
+
+def with_operator(**changes: object) -> Rung:
+    return dataclasses.replace(RUNG, operator=dataclasses.replace(SCALE, **changes))  # type: ignore[arg-type]
+
+
+def test_a_right_declaration_passes(tmp_path: Path) -> None:
+    """A declaration that agrees with itself and with its files is accepted."""
+    check(on_disk(tmp_path, RUNG, stages=(Stage("main", {"scale": (Shape(1, 1),)}),)))
+
+
+WRONG: dict[str, tuple[Rung, str]] = {
+    "no launches": (dataclasses.replace(RUNG, launches=()), "rung 'c1': has no launches"),
+    "source of no launch": (
+        with_launch(source="other.cu"),
+        "rung 'c1': no launch is from its source c1.cu",
+    ),
+    "array twice": (
+        dataclasses.replace(RUNG, scratch=(Array("x", ("M",)),)),
+        "rung 'c1': two arrays share a name",
+    ),
+    "ctype": (
+        with_operator(scalars=(Scalar("a", "half", 2.0),)),
+        "rung 'c1': scalar 'a' has C type 'half', allowed are float, double, int, long long",
+    ),
+    "unknown argument": (
+        with_launch(args=("x", "y", "N", "b", "a")),
+        "rung 'c1': scale takes b, which is no array, no scalar, not M and not N",
+    ),
+    "ledger of a stranger": (
+        with_launch(reads=("x", "w")),
+        "rung 'c1': the ledger of scale counts w, which it does not take",
+    ),
+    "ledger of a scalar": (with_launch(reads=("x", "a")), "rung 'c1': the ledger of scale counts a, which is no array"),
+    "no threads": (with_launch(block=(0, 1, 1)), "scale has a block of 0 threads, allowed are 1 to 1024"),
+    "too many threads": (with_launch(block=(32, 33, 1)), "scale has a block of 1056 threads, allowed are 1 to 1024"),
+    "output of no launch": (
+        with_operator(outputs=(Y, Array("z", ("M",)))),
+        "rung 'c1': no launch takes the output z",
+    ),
+    "limit on nothing": (dataclasses.replace(RUNG, limits=(Limit("N", "why"),)), "limit on 'N' needs dim M or N"),
+    "limit on K": (
+        dataclasses.replace(RUNG, limits=(Limit("K", "why", at_most=3),)),
+        "limit on 'K' needs dim M or N and at_most",
+    ),
+    "multiple of 0": (
+        dataclasses.replace(RUNG, limits=(Limit("N", "why", at_most=3, multiple_of=0),)),
+        "limit on 'N' needs dim M or N and at_most or a positive multiple_of",
+    ),
+    "prediction": (
+        dataclasses.replace(RUNG, predictions=(Prediction("n1", 1.0, 2.0, "why"),)),
+        "rung 'c1': predicts against 'n1'; the rungs of scale are c1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_rung_is_an_error(tmp_path: Path, case: str) -> None:
+    """Each contradiction in a rung is an error with the rung, what is wrong, and what is allowed."""
+    rung, said = WRONG[case]
+    with pytest.raises(DeclarationError, match=re.escape(said)):
+        check(on_disk(tmp_path, rung))
+
+
+WRONG_LADDERS: dict[str, tuple[Callable[[Path], Ladder], str]] = {
+    "empty": (lambda folder: on_disk(folder, files=()), "the ladder has no rungs"),
+    "name twice": (lambda folder: on_disk(folder, RUNG, RUNG), "rung names must be unique, doubled: c1"),
+    "two operators": (
+        lambda folder: on_disk(folder, RUNG, dataclasses.replace(with_operator(rtol=1.0), name="c2")),
+        "operator name 'scale' stands for two different operators",
+    ),
+    "stage": (
+        lambda folder: on_disk(folder, RUNG, stages=(Stage("main", {"scalr": (Shape(1, 1),)}),)),
+        "stage 'main' names operators that no rung has: scalr",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_LADDERS)
+def test_a_wrong_ladder_is_an_error(tmp_path: Path, case: str) -> None:
+    """Each contradiction between rungs and stages is an error that names them."""
+    made, said = WRONG_LADDERS[case]
+    with pytest.raises(DeclarationError, match=re.escape(said)):
+        check(made(tmp_path))
+
+
+def test_an_entry_without_its_file(tmp_path: Path) -> None:
+    """A declared source that is not on disk is an error with its path."""
+    with pytest.raises(DeclarationError, match=r"declared, but not there under .*: c1\.cu$"):
+        check(on_disk(tmp_path, RUNG, files=()))
+
+
+def test_a_file_without_an_entry(tmp_path: Path) -> None:
+    """A .cu file that no launch comes from is an error with its path, wherever it lies below the declaration."""
+    with pytest.raises(DeclarationError, match=r"without an entry in the declaration.*: sub/loose\.cu$"):
+        check(on_disk(tmp_path, RUNG, files=("c1.cu", "sub/loose.cu")))
+
+
+def test_files_and_entries_of_the_ladder_agree(ladder: Ladder) -> None:
+    """The ladder of this project declares exactly the .cu files that lie beside it."""
+    files = {path.relative_to(ladder.root).as_posix() for path in ladder.root.rglob("*.cu")}
+    assert files == {source for rung in ladder.rungs for source in rung.sources()}
+    assert files
+
+
+DECLARATION = """
+from pytest_roofline.ladder import Array, Ladder, Launch, Operator, Rung, Shape
+
+OPERATOR = Operator("copy", "y = x", (Array("x", ("M", "N")),), (Array("y", ("M", "N")),), (),
+                    lambda arrays, scalars: {"y": arrays["x"]}, Shape(1, 1), 0.0, lambda columns: 0.0)
+LADDER = Ladder((Rung("c1", OPERATOR, "c1.cu", "plain", (Launch("c", ("x", "y", "N"), ("x",), ("y",)),)),), ())
+"""
+
+
+def test_a_declaration_is_loaded_by_path(tmp_path: Path) -> None:
+    """Two declarations of the same file name are loaded side by side, each with its own folder as root."""
+    for folder in (tmp_path / "kernels", tmp_path / "other"):
+        on_disk(folder)
+        (folder / "ladder.py").write_text(DECLARATION.replace("plain", folder.name))
+        found = load(folder / "ladder.py")
+        assert (found.root, found.rung("c1").title) == (folder, folder.name)
+    assert "kernels" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no ladder declaration at .*; set the ini key roofline_ladder to its path"),
+        ("def", "can't be executed: SyntaxError"),
+        ("1 / 0", "can't be executed: ZeroDivisionError: division by zero"),
+        ("import no_such_module", "can't be executed: ModuleNotFoundError: .*no_such_module"),
+        ("ladder = 1", r"must bind LADDER to a pytest_roofline\.ladder\.Ladder, found NoneType"),
+        ("LADDER = []", "found list"),
+    ],
+)
+def test_a_file_that_is_no_declaration(tmp_path: Path, text: str | None, said: str) -> None:
+    """A file that is missing, fails, or binds no Ladder is an error with its path and the cause."""
+    path = tmp_path / "ladder.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(DeclarationError, match=said) as raised:
+        load(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_refusal_inside_a_declaration_stays_what_it_is(tmp_path: Path) -> None:
+    """An impossible shape in a declaration is reported as that and not as a file that can't be executed."""
+    (tmp_path / "ladder.py").write_text("from pytest_roofline.ladder import Shape\nShape(0, 7168)\n")
+    with pytest.raises(RefusedError, match="M = 0 is refused"):
+        load(tmp_path / "ladder.py")

@@ -1,0 +1,239 @@
+"""Running compute-sanitizer: its child, its time limit, its planted defects. No GPU: a fake tool."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_roofline.compile import compile_source
+from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
+from pytest_roofline.gpu import sanitizer
+from pytest_roofline.gpu.child import ChildJob
+from pytest_roofline.gpu.sanitizer import Session, Tool, check, conclude, does_not_compile, nearest_shape
+from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, NOT_CHECKED, Report
+from pytest_roofline.ladder import Array, Launch, Limit, Operator, Rung, Shape
+from pytest_roofline.source import Source
+
+REPORTS = Path(__file__).with_name("sanitizer_reports")
+CLEAN_RACE = (REPORTS / "clean_racecheck.txt").read_text()
+CLEAN_ERRORS = (REPORTS / "clean.txt").read_text()
+RACE = (REPORTS / "race.txt").read_text()
+NO_ATTACH = (REPORTS / "no_attach.txt").read_text()
+VERDICTS = (CLEAN, FINDINGS, NOT_CHECKED)
+JOB = ChildJob("n3 8x1000", ("rms_n3",), {"rung": "n3", "device": 0})
+
+
+FAKE = """\
+#!{python}
+import json, pathlib, subprocess, sys, time
+config = json.loads(pathlib.Path({config!r}).read_text())
+args = sys.argv[1:]
+if args == ["--version"]:
+    print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.1.0 (build 1) (public-release)")
+    sys.exit(0)
+job = json.loads(pathlib.Path(args[-1]).read_text())
+with open({config!r} + ".seen", "a") as seen:
+    print(json.dumps({{"args": args, "job": job}}), file=seen)
+canary = job.get("canary")
+report = config["canary"] if canary else config["report"]
+if config["hang"]:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    pathlib.Path({config!r} + ".pid").write_text(str(sleeper.pid))
+    time.sleep(300)
+if config["proof"]:
+    launched = ["canary_" + canary] if canary else ["rms_n3"]
+    proof = {{"nonce": job["nonce"], "launched": launched, "verified": None if canary else True, "error": None}}
+    print("roofline-child: " + json.dumps({{**proof, **config["proof"]}}))
+place = pathlib.Path(args[args.index("--log-file") + 1])
+print(report, end="") if config["on_stdout"] else place.write_text(report)
+sys.exit(config["canary_code"] if canary else config["code"])
+"""
+
+
+class FakeTool:
+    """A script that stands for compute-sanitizer and, in place of a child, prints the proof."""
+
+    def __init__(self, folder: Path, **config: Any) -> None:
+        defaults = {"report": CLEAN_RACE, "code": 0, "canary": "", "canary_code": 86, "proof": {"error": None}}
+        self.config = folder / "config.json"
+        self.config.write_text(json.dumps({**defaults, "hang": False, "on_stdout": False, **config}))
+        path = folder / "compute-sanitizer"
+        path.write_text(FAKE.format(python=sys.executable, config=str(self.config)))
+        path.chmod(0o755)
+        self.tool = Tool(path, "2025.3.1.0", "test")
+
+    def seen(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in Path(f"{self.config}.seen").read_text().splitlines()]
+
+
+class TestRun:
+    def test_clean(self, tmp_path: Path) -> None:
+        """A run goes through with the flags of its tool, a report of its own file and the child's proof."""
+        fake = FakeTool(tmp_path)
+        report = check(fake.tool, "racecheck", JOB, 20)
+        (seen,) = fake.seen()
+        assert report.verdict == CLEAN, report
+        flags = " ".join(seen["args"])
+        for wanted in (
+            "--tool racecheck",
+            "--error-exitcode 86",
+            "--racecheck-detect-level info",
+            "--print-level info",
+        ):
+            assert wanted in flags
+        assert "--track-unused-memory" not in flags
+        assert "-m pytest_roofline.gpu.child" in flags
+
+    def test_initcheck_sees_unwritten_memory(self, tmp_path: Path) -> None:
+        """Under initcheck outputs are not poisoned first, under the others they are; memcheck keeps arrays apart."""
+        fake = FakeTool(tmp_path, report=CLEAN_ERRORS)
+        for which in ("initcheck", "memcheck"):
+            assert check(fake.tool, which, JOB, 20).verdict == CLEAN
+        init, memory = fake.seen()
+        assert init["job"]["poison"] is False
+        assert "poison" not in memory["job"]
+        assert "--padding" in memory["args"]
+
+    def test_report_on_stdout(self, tmp_path: Path) -> None:
+        """What the tool says on stdout counts where it left no log file."""
+        fake = FakeTool(tmp_path, report=NO_ATTACH, code=255, on_stdout=True, proof=None)
+        report = check(fake.tool, "racecheck", JOB, 20)
+        assert report.verdict == NOT_CHECKED
+        assert "terminated before first instrumented API call" in report.reason
+
+    def test_wrong_nonce(self, tmp_path: Path) -> None:
+        """A proof of another run is no proof."""
+        report = check(FakeTool(tmp_path, proof={"nonce": "old"}).tool, "racecheck", JOB, 20)
+        assert report.verdict == NOT_CHECKED
+        assert "'old'" in report.reason
+
+    def test_child_did_not_run(self, tmp_path: Path) -> None:
+        """A clean summary of a tool that never ran the program is not checked."""
+        report = check(FakeTool(tmp_path, proof=None).tool, "racecheck", JOB, 20)
+        assert report.verdict == NOT_CHECKED
+        assert "0 lines of proof" in report.reason
+
+    def test_c60_exit_code_0(self, tmp_path: Path) -> None:
+        """C60: a hazard is a finding whether the tool's exit code is 86 or 0."""
+        for code in (0, 86):
+            assert check(FakeTool(tmp_path, report=RACE, code=code).tool, "racecheck", JOB, 20).verdict == FINDINGS
+
+    def test_c63_a_tool_that_hangs(self, tmp_path: Path) -> None:
+        """C63: a tool that hangs is killed with its children at its own time limit, and that is not a pass."""
+        fake = FakeTool(tmp_path, hang=True)
+        started = time.monotonic()
+        report = check(fake.tool, "racecheck", JOB, 3)
+        assert time.monotonic() - started < 20
+        assert report.verdict == NOT_CHECKED
+        assert "time limit" in report.reason
+        child = int(Path(f"{fake.config}.pid").read_text())
+        for _ in range(100):
+            if not alive(child):
+                break
+            time.sleep(0.05)
+        assert not alive(child)
+
+    def test_tool_that_cannot_be_started(self, tmp_path: Path) -> None:
+        """A tool that does not start is not checked, with the system's reason."""
+        report = check(Tool(tmp_path / "none", "1", "test"), "racecheck", JOB, 5)
+        assert report.verdict == NOT_CHECKED
+        assert "can't be started" in report.reason
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class TestSession:
+    @pytest.mark.parametrize("which", sorted(sanitizer.PLANTED))
+    def test_planted_defect_found(self, tmp_path: Path, which: str) -> None:
+        """A clean verdict stands where the tool finds its planted defect, which runs once a session."""
+        text = CLEAN_RACE if which == "racecheck" else CLEAN_ERRORS
+        canary = (REPORTS / f"{sanitizer.PLANTED[which]}.txt").read_text().replace("rms_n3", "canary_race")
+        fake = FakeTool(tmp_path, report=text, canary=canary)
+        session = Session(fake.tool, "sm_90", timeout_s=20)
+        for _ in range(2):
+            report = session.check(which, JOB)
+            assert report.verdict == CLEAN, report
+        assert [entry["job"].get("canary") for entry in fake.seen()] == [None, sanitizer.PLANTED[which], None]
+
+    @pytest.mark.parametrize("canary", [CLEAN_RACE, RACE, NO_ATTACH])
+    def test_planted_race_not_found(self, tmp_path: Path, canary: str) -> None:
+        """A tool that misses the planted race, or reports one of another kernel, has not checked anything."""
+        fake = FakeTool(tmp_path, canary=canary, canary_code=0)
+        report = Session(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB)
+        assert report.verdict == NOT_CHECKED
+        assert "planted race not found in this session" in report.reason
+
+    def test_findings_need_no_canary(self, tmp_path: Path) -> None:
+        """A finding stands by itself."""
+        fake = FakeTool(tmp_path, report=RACE, code=86)
+        assert Session(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB).verdict == FINDINGS
+        assert len(fake.seen()) == 1
+
+    def test_canary_that_does_not_compile(self, tmp_path: Path) -> None:
+        """An architecture that the compiler doesn't know leaves the session without a planted defect: not checked."""
+        report = Session(FakeTool(tmp_path).tool, "sm_13").check("racecheck", JOB)
+        assert report.verdict == NOT_CHECKED
+        assert "sm_13" in report.reason
+
+    def test_canaries_survive_the_optimiser(self) -> None:
+        """Each planted defect is still there in the PTX, and no barrier has come between the racy accesses."""
+        path = Path(sanitizer.__file__).with_name("canary.cu")
+        image = compile_source(Source.read(path), "sm_90")
+        parts = image.ptx.split(".entry ")[1:]
+        body = {part.split("(", 1)[0]: part for part in parts}
+        assert {*body} == {*sanitizer.CANARIES.values()}
+        for kernel, wanted in {
+            "canary_race": ("st.volatile.shared", "ld.volatile.shared"),
+            "canary_same": ("st.volatile.shared",),
+            "canary_oob": ("add.s32", "st.global"),
+            "canary_uninit": ("ld.global", "st.global"),
+            "canary_barrier": ("bar.sync",),
+        }.items():
+            for instruction in wanted:
+                assert instruction in body[kernel], (kernel, instruction)
+        assert "bar.sync" not in body["canary_race"]
+
+
+def rung(*limits: Limit) -> Rung:
+    array = Array("y", ("M", "N"))
+    operator = Operator("op", "y", (), (array,), (), lambda arrays, scalars: {}, Shape(1, 1), 0.0, lambda n: 0.0)
+    return Rung("r", operator, "r.cu", "", (Launch("k", ("y",), (), ("y",)),), limits)
+
+
+class TestHelpers:
+    def test_conclude(self) -> None:
+        """Clean and findings are the test's to judge; not checked is a skip, or an error where a GPU is required."""
+        clean, findings, missing = (Report("racecheck", "n3 8x1000", v, "no summary") for v in VERDICTS)
+        for require_gpu in (False, True):
+            assert conclude(clean, require_gpu) is None
+            assert conclude(findings, require_gpu) is None
+        reason = conclude(missing, require_gpu=False)
+        assert reason is not None
+        assert "not checked: racecheck of n3 8x1000: no summary" in reason
+        with pytest.raises(NotCheckedError, match="no summary"):
+            conclude(missing, require_gpu=True)
+
+    def test_does_not_compile(self) -> None:
+        """A volatile build that does not compile is not checked, with the compiler's words."""
+        report = does_not_compile("racecheck", "n3 8x1000 (volatile)", CompileError("no operator = matches"))
+        assert report.verdict == NOT_CHECKED
+        assert "the volatile build does not compile: no operator = matches" in str(report)
+
+    def test_nearest_shape(self) -> None:
+        """The wanted shape, else the next smaller N that the limits allow, else a refusal."""
+        wanted = Shape(8, 1000)
+        assert nearest_shape(rung(), wanted) == wanted
+        assert nearest_shape(rung(Limit("N", "", multiple_of=64)), wanted) == Shape(8, 960)
+        assert nearest_shape(rung(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(4, 256)
+        with pytest.raises(RefusedError, match="r runs no shape up to 8x1000"):
+            nearest_shape(rung(Limit("N", "", multiple_of=2000)), wanted)
