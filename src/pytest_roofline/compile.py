@@ -165,7 +165,7 @@ def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, s
 
 def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) -> str:
     text = f"{compiler()} refused {source.name} for {arch} ({error}):\n{log.strip()}\nflags: {' '.join(flags)}"
-    if "INVALID_OPTION" in error or "unrecognized option" in log:
+    if "unrecognized option" in log:
         text += "\nfix: NVRTC takes no nvcc-only flag (optimisation is always on, there is no -O3); remove it"
     for header in re.findall(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log):
         name = header[0] or header[1]

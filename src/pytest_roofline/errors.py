@@ -43,6 +43,10 @@ class WrongAnswerError(RooflineError, AssertionError):
     """The kernel's answer differs from the float64 reference by more than the tolerance."""
 
 
+class StaticCheckError(RooflineError, AssertionError):
+    """What the compiler made of a kernel is not what the declaration says."""
+
+
 class TimerError(RooflineError):
     """A duration that can't be true: not finite, not positive, or longer than the host saw pass."""
 

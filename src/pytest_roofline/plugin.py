@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import cases, comparison, environment, report
-from .errors import DeviceMemoryError, RooflineError
+from .errors import DeviceMemoryError, RooflineError, SanitizerNotFoundError
+from .gpu.sanitizer import conclude
 from .session import Session, Settings, not_checked, worker_number
 
 if TYPE_CHECKING:
@@ -215,6 +216,28 @@ def kernels(roofline_session: Session, device: CudaDevice) -> Callable[[str], An
 def check(roofline_session: Session, device: CudaDevice) -> Callable[..., Any]:
     """``check(rung, shape, inputs=None)`` runs the rung once and compares with its float64 reference."""
     return roofline_session.check
+
+
+@pytest.fixture
+def sanitize(roofline_session: Session, device: CudaDevice) -> Callable[..., Any]:
+    """``sanitize(rung, which, shape, volatile=False)`` runs the rung under compute-sanitizer and returns the report.
+
+    What could not be checked is a skip with the reason, or a failure where the GPU is required.
+    """
+    required = roofline_session.settings.require_gpu
+
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            report = roofline_session.sanitize(*args, **options)
+        except SanitizerNotFoundError as error:
+            if required:
+                raise
+            pytest.skip(not_checked(error))
+        if reason := conclude(report, required):
+            pytest.skip(reason)
+        return report
+
+    return run
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def _width(found: re.Match[str], how: list[str]) -> int:
         if size:
             return int(size.group(1))
     elif types := [match for part in how if (match := TYPE.fullmatch(part))]:
-        element = int(types[-1][1]) // 8 * int((types[-1][2] or "x1")[1:])
+        element = int(types[0][1]) // 8 * int((types[0][2] or "x1")[1:])
         vector = next((int(part[1:]) for part in how if re.fullmatch(r"v\d", part)), 1)
         return element * vector
     raise ToolOutputError(f"the width of this global access can't be read from the PTX: {found.group().strip()}")

@@ -1,8 +1,7 @@
 """ptxas's report, read: registers, stack, spills, shared and constant memory of each kernel.
 
 NVRTC puts the report into the program log (``--ptxas-options=-v``), nvcc prints it; both are read by the same code.
-Occupancy follows from it (:mod:`.occupancy`), and so does nothing else: memory accesses are counted in the PTX
-(:mod:`.ptxstats`). Both are offered from here too.
+Occupancy (:mod:`.occupancy`) and the count of memory accesses in PTX (:mod:`.ptxstats`) are offered from here too.
 """
 
 from __future__ import annotations

@@ -16,9 +16,12 @@ import numpy as np
 
 from . import declaration
 from .check import Comparison, Job, images_of
-from .errors import DeviceError, RooflineError, UnknownNameError
+from .compile import Image
+from .errors import CompileError, DeviceError, RooflineError, UnknownNameError
 from .gpu import device as cuda
-from .gpu import telemetry
+from .gpu import sanitizer, telemetry
+from .gpu.child import rung_job
+from .gpu.sanitizer_report import Report
 from .gpu.timer import Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .measure import CopyCeiling, Value, copy_bytes, facts_of, finite, record
@@ -147,6 +150,33 @@ class Session:
         job = Job(self.device, self.ladder, rung, shape, inputs)
         job.run()
         return job.verify()
+
+    @cached_property
+    def sanitizer(self) -> sanitizer.Session:
+        """compute-sanitizer; :class:`~pytest_roofline.errors.SanitizerNotFoundError` where there is none."""
+        tool = sanitizer.find(self.settings.sanitizer, os.environ)
+        return sanitizer.Session(tool, self.device.arch, self.device.index)
+
+    def sanitize(
+        self,
+        rung: Rung,
+        which: str,
+        shape: Shape,
+        volatile: bool = False,
+        images: Mapping[str, Image] | None = None,
+    ) -> Report:
+        """Run ``rung`` in a child under the sanitizer's tool ``which``; ``images`` replace its own sources."""
+        assert self.settings.ladder is not None
+        note = "volatile shared memory" if volatile else ""
+        try:
+            images = images or images_of(self.ladder, rung, self.device.arch, volatile)
+        except CompileError as error:
+            if not volatile:
+                raise
+            return sanitizer.does_not_compile(which, f"{rung.name} {shape}", error)
+        verify = which == "memcheck"  # the other tools slow a kernel down, and one answer is enough
+        job = rung_job(self.settings.ladder, rung, shape, images, self.device.index, verify, note)
+        return self.sanitizer.check(which, job)
 
     def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
         """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.

@@ -106,10 +106,9 @@ def _collect(path: Path, text: str, headers: dict[str, str]) -> None:
             raise CompileError(
                 f'{path} includes "{name}", and another file of that name is included already: rename one'
             )
-        if name in headers:
-            continue
-        headers[name] = header
-        _collect(included, headers[name], headers)
+        if name not in headers:
+            headers[name] = header
+            _collect(included, header, headers)
 
 
 def _volatile(text: str) -> str:

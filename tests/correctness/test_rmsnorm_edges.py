@@ -90,7 +90,7 @@ def test_c23_eps_reaches_the_kernel_as_a_float(device, ladder, rung_outputs):
 
 
 def test_the_sum_of_squares_overflows_where_the_docs_say(device, ladder, rung_outputs):
-    """Beyond a row RMS of sqrt(FLT_MAX / N) the float32 sum is infinite and the row comes out as 0; below it is right."""
+    """Beyond a row RMS of sqrt(FLT_MAX / N) the sum is infinite and the row comes out as 0; below it is right."""
     bound = math.sqrt(float(np.finfo(np.float32).max) / N)
     assert bound == pytest.approx(3.1e17, rel=0.01)
     w = np.ones(N, np.float32)

@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-import numpy as np
 import pytest
 
 from pytest_roofline.arguments import check_parameters
-from pytest_roofline.compile import Image, compile_source
-from pytest_roofline.ladder import Ladder, Launch, Rung
-from pytest_roofline.resources import GlobalAccess, global_accesses, of_image
-from pytest_roofline.source import Source
+from pytest_roofline.check import images_of
+from pytest_roofline.static import ARCHITECTURES, check_accesses, check_resources
 
-ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+pytestmark = pytest.mark.parametrize("arch", ARCHITECTURES)
 
 
-def compiled(ladder: Ladder, rung: Rung, launch: Launch, arch: str) -> Image:
-    return compile_source(Source.read(ladder.root / (launch.source or rung.source)), arch)
+@pytest.fixture
+def compiled(ladder, rung, arch):
+    """(launch, image) of each launch of the rung."""
+    images = images_of(ladder, rung, arch)
+    return [(launch, images[launch.source or rung.source]) for launch in rung.launches]
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_no_spill_and_no_stack(ladder: Ladder, rung: Rung, arch: str) -> None:
+def test_no_spill_and_no_stack(compiled):
     """Everything a kernel keeps is in registers: stack frame, spill stores and spill loads are 0 bytes."""
-    for launch in rung.launches:
-        found = of_image(compiled(ladder, rung, launch, arch))[launch.kernel]
-        assert (found.stack_bytes, found.spill_stores, found.spill_loads) == (0, 0, 0), found
-        assert 0 < found.registers <= 255, found
+    for launch, image in compiled:
+        assert 0 < check_resources(launch, image).registers <= 255
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_parameters_have_the_declared_types(ladder: Ladder, rung: Rung, arch: str) -> None:
+def test_parameters_have_the_declared_types(rung, compiled):
     """Each kernel takes, in order, what the declaration says that it takes."""
-    for launch in rung.launches:
-        check_parameters(rung, launch, compiled(ladder, rung, launch, arch))
+    for launch, image in compiled:
+        check_parameters(rung, launch, image)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_global_loads_and_stores(ladder: Ladder, rung: Rung, arch: str) -> None:
+def test_global_loads_and_stores(rung, compiled):
     """Each input is loaded, and each output stored, at the declared width; without a loop over the row, once."""
-    for launch in rung.launches:
-        counts = Counter(global_accesses(compiled(ladder, rung, launch, arch).ptx, launch.kernel))
-        # A value per row, such as a row's sum, is read and written by one thread and narrower than the payload.
-        per_row = bool(set(launch.args) & {array.name for array in rung.scratch})
-        for op, arrays in (("ld", rung.operator.inputs), ("st", rung.operator.outputs)):
-            sizes = [np.dtype(array.dtype).itemsize for array in arrays if array.name in launch.args]
-            wide = counts[GlobalAccess(op, launch.vector)]
-            every = sum(n for access, n in counts.items() if access.op == op)
-            assert wide >= len(sizes), (launch.kernel, op, counts)
-            assert per_row or wide == every, (launch.kernel, op, counts)
-            if launch.unrolled is not None:
-                assert wide * launch.vector == sum(sizes) * launch.unrolled, (launch.kernel, op, counts)
+    for launch, image in compiled:
+        check_accesses(rung, launch, image)

@@ -82,6 +82,8 @@ def test_architectures() -> None:
     """A variant has the limits of its number; an unknown or misspelt architecture is an error that lists the known."""
     assert (capability("sm_75"), capability("sm_90a"), capability("sm_120f")) == (75, 90, 120)
     assert limits("sm_90a") == LIMITS["sm_90"]
+    with pytest.raises(UnknownNameError, match=r"'sm_90x' is no architecture"):
+        capability("sm_90x")
     with pytest.raises(UnknownNameError, match=r"'compute_90' is no architecture.*sm_120"):
         limits("compute_90")
     with pytest.raises(UnknownNameError, match=r"no limits are known for sm_70.*sm_75, sm_80"):

@@ -44,13 +44,14 @@ def built(text: str, arch: str = "sm_90", *extra: str) -> Image:
     return compile_source(Source.of_text("some.cu", text), arch, extra)
 
 
-def test_an_image_has_ptx_machine_code_report_and_types() -> None:
+def test_an_image_has_ptx_machine_code_report_and_types(cache: Path) -> None:
     """One compilation gives PTX, an ELF, ptxas's report without its zero byte, and the parameter types."""
     image = built(KERNEL)
     assert (image.name, image.arch, image.kernels()) == ("some.cu", "sm_90", ("k",))
     assert ".target sm_90" in image.ptx
     assert image.cubin.startswith(b"\x7fELF")
     assert image.path.read_bytes() == image.cubin
+    assert image.path.parent == cache
     assert "Used " in image.log
     assert "\0" not in image.log + image.ptx
     assert image.parameters("k") == ("u64", "u32", "f32", "f64", "u64")
@@ -136,9 +137,11 @@ def test_c26_unknown_architecture(arch: str) -> None:
     assert all(known in said for known in supported_architectures())
 
 
-def test_c26_variants_of_a_known_architecture() -> None:
+def test_c26_variants_of_a_known_architecture(cache: Path) -> None:
     """sm_90a is a variant of sm_90 and compiles."""
-    assert ".target sm_90a" in built(KERNEL, "sm_90a").ptx
+    image = built(KERNEL, "sm_90a")
+    assert ".target sm_90a" in image.ptx
+    assert image.path.parent == cache
 
 
 @pytest.mark.parametrize("flag", ["-O3", "--no-such-flag"])

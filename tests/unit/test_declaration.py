@@ -155,12 +155,23 @@ LADDER = Ladder((Rung("c1", OPERATOR, "c1.cu", "plain", (Launch("c", ("x", "y", 
 
 def test_a_declaration_is_loaded_by_path(tmp_path: Path) -> None:
     """Two declarations of the same file name are loaded side by side, each with its own folder as root."""
+    modules = set()
     for folder in (tmp_path / "kernels", tmp_path / "other"):
         on_disk(folder)
         (folder / "ladder.py").write_text(DECLARATION.replace("plain", folder.name))
         found = load(folder / "ladder.py")
         assert (found.root, found.rung("c1").title) == (folder, folder.name)
-    assert "kernels" not in sys.modules
+        modules.add(found.operators["copy"].reference.__module__)
+    assert len(modules) == 2
+    assert modules <= set(sys.modules)
+    assert not {"kernels", "ladder"} & modules
+
+
+def test_a_declaration_that_is_loaded_is_checked(tmp_path: Path) -> None:
+    """Loading a declaration whose .cu file is missing is an error."""
+    (tmp_path / "ladder.py").write_text(DECLARATION)
+    with pytest.raises(DeclarationError, match=r"declared, but not there under .*: c1\.cu$"):
+        load(tmp_path / "ladder.py")
 
 
 @pytest.mark.parametrize(

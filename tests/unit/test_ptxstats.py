@@ -30,6 +30,9 @@ ACCESSES = """
 \tld.param.u64 \t%rd1, [k_param_0];
 \tcvta.to.global.u64 \t%rd2, %rd1;
 \t// ld.global.f32 %f1, [%rd9];
+\t/* {
+\tld.global.f32 %f1, [%rd9];
+\t*/
 $L__BB0_1:
 \tld.global.f32 \t%f1, [%rd2];
 \t.loc\t1 12 5, function_name $L__info_string0, inlined_at 1 30 1
@@ -39,6 +42,7 @@ $L__BB0_1:
 \tld.volatile.global.v2.f64 {%fd1, %fd2}, [%rd2];
 \tld.relaxed.gpu.global.s8 %rs1, [%rd2]; ld.global.b128 %q, [%rd2];
 \t{ .reg .f32 q; ldu.global.u16 q, [%rd12]; st.global.cs.f32 [%rd12], q; }
+\t{ st.global.b16 [%rd12], q; }
 \tld.shared.f32 %f1, [%r1];
 \tst.shared.v4.f32 [%r1], {%f1, %f2, %f3, %f4};
 \tld.local.f32 %f1, [%rd1];
@@ -73,6 +77,7 @@ def test_global_accesses_of_one_kernel() -> None:
         GlobalAccess("ld", 16),
         GlobalAccess("ldu", 2),
         GlobalAccess("st", 4),
+        GlobalAccess("st", 2),
         GlobalAccess("cp.async", 16),
         GlobalAccess("atom", 4),
         GlobalAccess("atom", 8),

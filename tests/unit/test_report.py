@@ -37,7 +37,20 @@ def test_a_line_holds_the_figures():
     """Time, GB/s, MBU, share of the copy, floor, speed-up and ideal, registers, occupancy and fill, in that order."""
     head, line, *legend = table([("id", info("n4"))], {})
     assert head.split()[:4] == ["rung", "shape", "median", "us"]
-    assert line.split() == "n4 8192x3584 55.04 4267 88.6 98 48.79 1.63 1.50 54 50 15.52".split()
+    assert line.split() == [
+        "n4",
+        "8192x3584",
+        "55.04",
+        "4267",
+        "88.6",
+        "98",
+        "48.79",
+        "1.63",
+        "1.50",
+        "54",
+        "50",
+        "15.52",
+    ]
     assert "4814 GB/s (device attributes)" in legend[0]
     assert "measured" in legend[0]
 

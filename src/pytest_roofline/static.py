@@ -1,0 +1,55 @@
+"""Checks on what the compiler made of a launch. They need an image, and no GPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from .compile import Image
+from .errors import StaticCheckError
+from .ladder import Launch, Rung
+from .ptxstats import GlobalAccess, global_accesses
+from .resources import Resources, of_image
+
+# The architectures that are in use: A100, A10, RTX 4090 and L4, H100 and H200, B200, RTX 5090.
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+def check_resources(launch: Launch, image: Image) -> Resources:
+    """The kernel's resources, if all it keeps is in registers: no stack frame, no spill stores, no spill loads.
+
+    A stack frame alone is enough to fail: an array indexed at run time lies there without one spilled byte.
+    Errors: :class:`StaticCheckError` with the figures.
+    """
+    found = of_image(image)[launch.kernel]
+    if found.stack_bytes or found.spill_stores or found.spill_loads:
+        raise StaticCheckError(
+            f"{launch.kernel} for {found.arch} keeps data in local memory, which is DRAM: {found.stack_bytes} bytes of "
+            f"stack frame, {found.spill_stores} of spill stores, {found.spill_loads} of spill loads, with "
+            f"{found.registers} registers. Index register arrays by constants in unrolled loops only, or hold less"
+        )
+    return found
+
+
+def check_accesses(rung: Rung, launch: Launch, image: Image) -> None:
+    """The kernel's global loads and stores have the declared width; without a loop over the row, their number too.
+
+    A kernel that takes scratch arrays, such as a row's sum, may have narrower accesses beside the wide ones.
+    Errors: :class:`StaticCheckError` with what was found and what was declared.
+    """
+    counts = Counter(global_accesses(image.ptx, launch.kernel))
+    scratch = bool(set(launch.args) & {array.name for array in rung.scratch})
+    for op, what, arrays in (("ld", "loads", rung.operator.inputs), ("st", "stores", rung.operator.outputs)):
+        sizes = [np.dtype(array.dtype).itemsize for array in arrays if array.name in launch.args]
+        wide = counts[GlobalAccess(op, launch.vector)]
+        others = {access.bytes: n for access, n in counts.items() if access.op == op and access.bytes != launch.vector}
+        found = f"{launch.kernel} has {wide} global {what} of {launch.vector} bytes, others of {others or 'no'} bytes"
+        if wide < len(sizes) or (others and not scratch):
+            raise StaticCheckError(f"{found}; declared is a width of {launch.vector} bytes for {len(sizes)} arrays")
+        if launch.unrolled is not None:
+            wanted = sum(sizes) * launch.unrolled // launch.vector
+            if wide != wanted:
+                raise StaticCheckError(
+                    f"{found}; {launch.unrolled} elements of each of {len(sizes)} arrays, each once, are {wanted}"
+                )

@@ -1,0 +1,279 @@
+"""The suite's own teeth: each kernel is broken in one known way, and the named check must catch it.
+
+A mutant is made from the shipped source by one replacement. If the text is no longer there, that is an error of the
+mutant and not a pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pytest_roofline.arguments import check_parameters
+from pytest_roofline.check import TILE_ABOVE, check, images_of
+from pytest_roofline.compile import compile_source
+from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
+from pytest_roofline.gpu.child import run_child, rung_job
+from pytest_roofline.gpu.sanitizer_report import FINDINGS
+from pytest_roofline.ladder import Shape
+from pytest_roofline.source import Source
+from pytest_roofline.static import check_accesses, check_resources
+
+HEADER = "../reduce.cuh"
+MINUS_INFINITY = "-__int_as_float(0x7f800000)"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``edits`` are (file, old, new, occurrence); file "" is the rung's own source."""
+
+    name: str
+    rung: str
+    edits: tuple[tuple[str, str, str, int | None], ...]
+
+    def __str__(self) -> str:
+        return f"{self.rung}-{self.name}"
+
+    def source(self, ladder, path: str = "") -> Source:
+        source = Source.read(ladder.root / (path or ladder.rung(self.rung).source))
+        for file, old, new, occurrence in self.edits:
+            source = source.replaced(old, new, file, occurrence)
+        return source
+
+    def images(self, ladder, arch: str, volatile: bool = False):
+        """Images of all sources of the rung; an edit of the header applies to each of them."""
+        images = {}
+        for path in ladder.rung(self.rung).sources():
+            own = path == ladder.rung(self.rung).source
+            source = self.source(ladder, path) if own or self.edits[0][0] else Source.read(ladder.root / path)
+            images[path] = compile_source(source.with_volatile_shared() if volatile else source, arch)
+        return images
+
+
+def one(name: str, rung: str, old: str, new: str, file: str = "", occurrence: int | None = None) -> Mutant:
+    return Mutant(name, rung, ((file, old, new, occurrence),))
+
+
+# The barriers of reduce.cuh in order: two in block_sum, two in block_max, two in block_merge.
+BARRIERS = [
+    one(f"barrier-{number}", rung, "__syncthreads();", ";", HEADER, number)
+    for number, rung in enumerate(("n3", "n3", "s1", "s1", "s3", "s3"))
+]
+
+XOR, DOWN = "__shfl_xor_sync(ALL_LANES, v, offset)", "__shfl_down_sync(ALL_LANES, v, offset)"
+SHUFFLES = [
+    one("shfl-down", "n3", f"v += {XOR}", f"v += {DOWN}", HEADER),
+    one("shfl-down", "s1", f"fmaxf(v, {XOR})", f"fmaxf(v, {DOWN})", HEADER),
+    one("shfl-down-max", "s3", "__shfl_xor_sync(ALL_LANES, v.m", "__shfl_down_sync(ALL_LANES, v.m", HEADER),
+    one("shfl-down-sum", "s3", "__shfl_xor_sync(ALL_LANES, v.s", "__shfl_down_sync(ALL_LANES, v.s", HEADER),
+]
+
+EMPTY_INFINITY = f"MaxSum v = {{{MINUS_INFINITY}, 0.0f}};"
+THREAD_IDENTITY = [one("infinity-in-a-thread", r, "MaxSum v = EMPTY;", EMPTY_INFINITY) for r in ("s2", "s3", "s4")]
+STAGE_IDENTITY = [
+    one("infinity-in-the-second-stage", r, "v = EMPTY;", f"v = {{{MINUS_INFINITY}, 0.0f}};", HEADER)
+    for r in ("s2", "s3", "s4")
+]
+LOWEST = "constexpr float LOWEST = -3.402823466e+38f;"
+ZERO_IDENTITY = [
+    one("zero-as-identity-of-max", r, LOWEST, "constexpr float LOWEST = 0.0f;", HEADER)
+    for r in ("s1", "s2", "s3", "s4")
+]
+MERGED = "a.s * __expf(a.m - m) + b.s * __expf(b.m - m)"
+RESCALE = [one("rescale-dropped", r, MERGED, "a.s + b.s", HEADER) for r in ("s2", "s3")]
+
+STORE, LOOP = "if (i < N) y[offset + i]", "for (int i = threadIdx.x; i < N; i += BLOCK) y"
+BOUNDARY = [
+    one("boundary-dropped", "n1", LOOP, LOOP.replace("i < N", "i <= N")),
+    one("boundary-dropped", "n2", LOOP, LOOP.replace("i < N", "i <= N")),
+    one("boundary-dropped", "n3", STORE, "y[offset + i]"),
+    one("boundary-dropped", "n4", "if (i < groups) {", "{"),
+    one("boundary-dropped", "s1", LOOP, LOOP.replace("i < N", "i <= N")),
+    one("boundary-dropped", "s2", "i < N; i += BLOCK) v", "i <= N; i += BLOCK) v"),
+    one("boundary-dropped-merge", "s3", "if (i < N) v =", "v ="),
+    one("boundary-dropped-store", "s3", STORE, "y[offset + i]"),
+    one("boundary-dropped-merge", "s4", "if (i < groups) v =", "v ="),
+    one("boundary-dropped-store", "s4", "if (i < groups) {", "{"),
+]
+
+WIDE = "static_cast<long long>(blockIdx.x)"
+NARROW_OFFSET = [one("offset-of-32-bits", r, WIDE, "static_cast<int>(blockIdx.x)") for r in ("n2", "n3", "s3")]
+
+INDEXED = {
+    "n3": ("xs[k] = i < N ? x[offset + i] : 0.0f;", "if (i < N) xs[n++] = x[offset + i];", "float xs[PER_THREAD];"),
+    "n4": (
+        "xs[k] = i < groups ? x[offset + i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);",
+        "if (i < groups) xs[n++] = x[offset + i];",
+        "float4 xs[PER_THREAD];",
+    ),
+}
+RUNNING_INDEX = [
+    Mutant("running-index", rung, (("", old, new, None), ("", array, array.replace("];", "] = {}; int n = 0;"), None)))
+    for rung, (old, new, array) in INDEXED.items()
+]
+
+VOLATILE_X = "static_cast<const volatile float*>(x)[offset + i]"
+READ_TWICE = [
+    one("x-read-twice", "n3", "y[offset + i] = xs[k]", f"y[offset + i] = {VOLATILE_X}"),
+    one("x-read-twice", "s3", "__expf(xs[k] - v.m)", f"__expf({VOLATILE_X} - v.m)"),
+]
+FLOATS = "reinterpret_cast<const float*>(x) + 4 * (offset + i)"
+SCALAR_LOADS = [
+    one("scalar-loads", r, "x[offset + i]", f"make_float4(({FLOATS})[0], ({FLOATS})[1], ({FLOATS})[2], ({FLOATS})[3])")
+    for r in ("n4", "s4")
+]
+
+
+def over(mutants: list[Mutant]):
+    return pytest.mark.parametrize("mutant", mutants, ids=str)
+
+
+def constant(value: float, columns: int = 2048) -> dict[str, np.ndarray]:
+    return {"x": np.full((2, columns), value, np.float32)}
+
+
+def rising() -> dict[str, np.ndarray]:
+    return {"x": (np.float32(0.02) * np.arange(4096, dtype=np.float32))[None, :].repeat(2, axis=0)}
+
+
+@pytest.fixture
+def answers(device, ladder):
+    """``answers(mutant, shape, inputs=None)`` is the correctness check on the mutant's image."""
+
+    def run(mutant: Mutant, shape: Shape, inputs=None) -> None:
+        check(device, ladder, ladder.rung(mutant.rung), shape, inputs, mutant.images(ladder, device.arch))
+
+    return run
+
+
+ALL = [m for group in (SHUFFLES, THREAD_IDENTITY, STAGE_IDENTITY, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
+ALL += [m for group in (BARRIERS, NARROW_OFFSET, RUNNING_INDEX, READ_TWICE, SCALAR_LOADS) for m in group]
+
+
+@over(ALL)
+def test_a_mutant_applies_and_compiles(ladder, mutant):
+    """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
+    rung = ladder.rung(mutant.rung)
+    images = mutant.images(ladder, "sm_90")
+    shipped = Source.read(ladder.root / rung.source)
+    assert mutant.source(ladder) != shipped
+    for launch in rung.launches:
+        check_parameters(rung, launch, images[launch.source or rung.source])
+
+
+def test_an_edit_that_does_not_apply_is_an_error(ladder):
+    """Text that is not there, or there more often than said, makes no mutant."""
+    with pytest.raises(CompileError, match="occurs 0 times"):
+        one("gone", "n3", "no such text", "").source(ladder)
+    with pytest.raises(CompileError, match="occurs 6 times, wanted exactly once"):
+        one("many", "n3", "__syncthreads();", ";", HEADER).source(ladder)
+    with pytest.raises(CompileError, match="occurs 6 times, wanted number 6"):
+        one("past", "n3", "__syncthreads();", ";", HEADER, 6).source(ladder)
+
+
+@over(RUNNING_INDEX)
+def test_a_running_index_is_caught_by_the_stack_frame(ladder, mutant):
+    """A run-time index into the register array moves it to local memory, and the static check says so."""
+    launch = ladder.rung(mutant.rung).launches[0]
+    image = mutant.images(ladder, "sm_90")[ladder.rung(mutant.rung).source]
+    with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
+        check_resources(launch, image)
+
+
+@over(READ_TWICE)
+def test_a_second_read_is_caught_by_the_count_of_loads(ladder, mutant):
+    """Reading x again instead of the registers shows in the number of global loads in the PTX."""
+    rung = ladder.rung(mutant.rung)
+    with pytest.raises(StaticCheckError, match=r"global loads of 4 bytes.*each once, are"):
+        check_accesses(rung, rung.launches[0], mutant.images(ladder, "sm_90")[rung.source])
+
+
+@over(SCALAR_LOADS)
+def test_scalar_loads_are_caught_by_their_width(ladder, mutant):
+    """Four scalar loads in place of one float4 show in the widths of the global loads in the PTX."""
+    rung = ladder.rung(mutant.rung)
+    with pytest.raises(StaticCheckError, match=r"others of \{4: 32\} bytes; declared is a width of 16"):
+        check_accesses(rung, rung.launches[0], mutant.images(ladder, "sm_90")[rung.source])
+
+
+@over(SHUFFLES)
+def test_shfl_down_is_caught_by_the_answers(answers, mutant):
+    """Without the butterfly lane 0 alone has the result, and the answers of the others are wrong."""
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(8, 1000))
+
+
+@over(THREAD_IDENTITY)
+def test_minus_infinity_in_a_thread_is_caught_by_the_answers(answers, mutant):
+    """Threads without an element merge two empty summaries, and NaN spreads over the row: any N < 256."""
+    for columns in (4, 128, 252):
+        with pytest.raises(WrongAnswerError, match="got nan"):
+            answers(mutant, Shape(8, columns))
+
+
+@over(STAGE_IDENTITY)
+def test_minus_infinity_in_the_second_stage_is_caught_by_the_answers(answers, mutant):
+    """The idle lanes of warp 0 merge two empty summaries at any N."""
+    for columns in (4, 1000, 2048):
+        with pytest.raises(WrongAnswerError, match="got nan"):
+            answers(mutant, Shape(8, columns))
+
+
+@over(ZERO_IDENTITY)
+def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
+    """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
+    answers(mutant, Shape(8, 2048))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+
+
+@over(RESCALE)
+def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
+    """Constant input passes, for its maximum never moves again after the first element; rising rows fail."""
+    answers(mutant, Shape(2, 2048), constant(1.5))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 4096), rising())
+
+
+@over(BOUNDARY)
+def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
+    """N = 1000 leaves idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
+    try:
+        answers(mutant, Shape(8, 1000))
+    except WrongAnswerError:
+        return
+    images = mutant.images(ladder, device.arch)
+    report = sanitize(ladder.rung(mutant.rung), "memcheck", Shape(8, 1000), images=images)
+    assert report.verdict == FINDINGS, report
+
+
+@over(NARROW_OFFSET)
+def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, ladder, device):
+    """Past 2^31 elements the offset wraps and the child faults or answers wrong; apart, for a fault ends a process."""
+    rung = ladder.rung(mutant.rung)
+    shape = Shape(2**31 // 8192 + 9, 8192)
+    assert max(2**31, TILE_ABOVE) < shape.M * shape.N
+    declared = ladder.root / "ladder.py"
+    good = run_child(rung_job(declared, rung, shape, images_of(ladder, rung, device.arch), device.index))
+    assert good.proof is not None
+    if good.proof.error is not None and "OutOfMemory" in good.proof.error:
+        pytest.skip(f"not checked: {shape} needs 17.2 GB: {good.proof.error}")
+    assert good.proof.verified is True, good
+    bad = run_child(rung_job(declared, rung, shape, mutant.images(ladder, device.arch), device.index))
+    assert bad.proof is not None, bad
+    assert bad.proof.verified is not True, bad
+    assert bad.proof.error is not None
+    assert "illegal" in bad.proof.error.lower() or "wrong answer" in bad.proof.error, bad
+
+
+@pytest.mark.sanitizer
+@over(BARRIERS)
+def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, sanitize):
+    """The race shows in the volatile build at the latest; in the plain one the racy access may be optimised away."""
+    rung = ladder.rung(mutant.rung)
+    report = sanitize(rung, "racecheck", Shape(8, 1000), volatile=True, images=mutant.images(ladder, device.arch, True))
+    assert report.verdict == FINDINGS, report
+    assert {finding.kernel for finding in report.findings} <= {launch.kernel for launch in rung.launches}
+    assert any("reduce.cuh" in str(finding) for finding in report.findings), report
