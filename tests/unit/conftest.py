@@ -1,8 +1,11 @@
-"""A device without hardware: NumPy arrays, and kernels that are Python functions."""
+"""A device without hardware (NumPy arrays, kernels that are Python functions), and projects to run pytest in."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,10 @@ from pytest_roofline.declaration import load
 from pytest_roofline.device import ArrayView
 from pytest_roofline.errors import RefusedError
 
-LADDER = Path(__file__).parents[2] / "kernels" / "ladder.py"
+ROOT = Path(__file__).parents[2]
+LADDER = ROOT / "kernels" / "ladder.py"
+INSTALLED = any(point.value == "pytest_roofline.plugin" for point in metadata.entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "pytest_roofline.plugin")
 
 
 class FakeDevice:
@@ -90,3 +96,44 @@ def fake_device():
 def shipped():
     """The ladder that is shipped."""
     return load(LADDER)
+
+
+class Project:
+    """A project of its own in a temporary folder; :meth:`run` runs pytest in it, in a new process."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pytester, self.monkeypatch, self.path = pytester, monkeypatch, pytester.path
+        for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
+            monkeypatch.delenv(name)
+
+    def declare(self, ladder: Path | None = None) -> None:
+        """Use the shipped ladder, or the folder ``ladder``."""
+        source = ROOT / "kernels" if ladder is None else ladder
+        shutil.copytree(source, self.path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+        self.pytester.makeini("[pytest]\nroofline_ladder = kernels/ladder.py\naddopts = --strict-markers\n")
+
+    def use_tests(self, **files: str) -> None:
+        """Copy thin test files of the suite: name=path below tests/."""
+        for name, path in files.items():
+            shutil.copy(ROOT / "tests" / path, self.path / f"test_{name}.py")
+
+    def hide_gpu(self) -> None:
+        self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+
+    def run(self, *args: str) -> pytest.RunResult:
+        return self.pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *args)
+
+
+@pytest.fixture
+def empty_project(pytester, monkeypatch):
+    """A :class:`Project` with nothing in it."""
+    return Project(pytester, monkeypatch)
+
+
+@pytest.fixture
+def project(empty_project):
+    """A :class:`Project` with the shipped ladder and the thin perf tests, on a machine without a GPU."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.hide_gpu()
+    return empty_project

@@ -35,7 +35,7 @@ def count() -> int:
     try:
         found = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise DeviceError(f"no usable NVIDIA driver, {str(error).split(':')[0]}") from error
+        raise DeviceError(f"no usable NVIDIA driver or device, {str(error).split(':')[0]}") from error
     if found == 0:
         raise DeviceError("the driver shows no CUDA device (is CUDA_VISIBLE_DEVICES empty?)")
     return found

@@ -1,0 +1,89 @@
+"""``python -m pytest_roofline``: exit codes and messages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_roofline.__main__ import main
+from pytest_roofline.measure import warm_up_launches
+
+LADDER = Path(__file__).parents[2] / "kernels" / "ladder.py"
+
+
+def run(*words: str, ladder: Path = LADDER) -> int:
+    return main([*words, "--ladder", str(ladder)])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("s9",), 2, "there is no rung 's9'; the ladder has n1, n2, n3, n4, s1, s2, s3, s4"),
+        (("n3", "0"), 2, "M, N and ITERS must be at least 1, got 0 3584 11"),
+        (("n3", "8", "-5"), 2, "must be at least 1, got 8 -5 11"),
+        (("n3", "8", "1000", "0"), 2, "must be at least 1, got 8 1000 0"),
+        (("s3", "32", "152064"), 3, "s3 can't run 32x152064, nothing was launched: N = 152064"),
+        (("n4", "8", "1001"), 3, "allowed is N % 4 == 0"),
+        (("n1", str(2**31), "4"), 3, "a shape needs 1 <= M <= 2147483647"),
+    ],
+)
+def test_usage_and_refusals(capsys, words, code, message):
+    """A wrong rung, a shape that is none and a limit end with 2 or 3 and say why, before any device is asked."""
+    assert run(*words) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("n3", "many"), ("n3", "8", "1000", "11", "12"), ("n3", "--state", "tepid")])
+def test_words_that_do_not_parse(words):
+    """A missing rung, a word for a number, one word too many and an unknown state end with 2."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*words])
+    assert stopped.value.code == 2
+
+
+def test_a_missing_declaration_is_usage(capsys, tmp_path):
+    """A declaration that is not there ends with 2 and its path."""
+    assert run("n3", ladder=tmp_path / "none.py") == 2
+    assert f"there is no ladder declaration at {tmp_path / 'none.py'}" in capsys.readouterr().err
+
+
+def test_no_device_ends_with_4():
+    """Without a GPU the exit code is 4, standard output is empty and the reason is on standard error."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(LADDER.parents[1] / "src"), environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest_roofline", "n3", "8", "1000", "--ladder", str(LADDER)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: no usable NVIDIA driver or device")
+
+
+def test_warm_up():
+    """No warm-up launch for one sample, one for two, three from three on."""
+    assert [warm_up_launches(n) for n in (1, 2, 3, 11, 100)] == [0, 1, 3, 3, 3]
+
+
+@pytest.mark.parametrize("samples", ["1", "2", "11"])
+def test_a_right_answer_ends_with_0(device, capsys, samples):
+    """On a GPU it prints what a benchmark knows: card, ledger, launches, check, time, bandwidth, marks."""
+    assert run("s1", "32", "2048", samples) == 0
+    text = capsys.readouterr().out
+    for word in (device.name, "ledger", "16N a row", "sm_s1_div", "occupancy", "check", f"median of {samples}", "MBU"):
+        assert word in text
+    assert "mark       fits L2" in text
+
+
+def test_a_wrong_answer_ends_with_1(device, capsys, tmp_path):
+    """On a GPU a broken kernel ends with 1, names wrong elements, and prints no time."""
+    shutil.copytree(LADDER.parent, tmp_path / "kernels")
+    source = tmp_path / "kernels" / "rmsnorm" / "n3_registers.cu"
+    source.write_text(source.read_text().replace("xs[k] * scale * w[i]", "xs[k] * scale"))
+    assert run("n3", "8", "1000", ladder=tmp_path / "kernels" / "ladder.py") == 1
+    captured = capsys.readouterr()
+    assert "values of y are wrong" in captured.err
+    assert "GB/s" not in captured.out

@@ -1,0 +1,69 @@
+"""A kernel that is not of the ladder, with its own operator, reference and ledger, goes through every check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+FOREIGN = Path(__file__).parent / "foreign"
+SUITE = {
+    "static": "static/test_resources.py",
+    "shapes": "correctness/test_shapes.py",
+    "perf": "perf/test_ladder.py",
+    "sanitizer": "sanitizer/test_ladder.py",
+}
+
+
+@pytest.fixture
+def foreign(empty_project):
+    empty_project.declare(FOREIGN)
+    empty_project.use_tests(**SUITE)
+    return empty_project
+
+
+def test_without_a_gpu_its_static_checks_and_refusals_run(foreign):
+    """One entry and one .cu are enough for the thin files of the suite: static checks pass, the rest says why not."""
+    foreign.hide_gpu()
+    result = foreign.run()
+    counts = result.parseoutcomes()
+    assert set(counts) == {"passed", "skipped"}
+    assert counts["passed"] == 3 * 6 + 1  # static checks over six architectures, one refusal
+    assert counts["skipped"] > 20
+    result.stdout.fnmatch_lines(["*tests (*): no CUDA device*"])
+
+
+def test_a_broken_foreign_kernel_fails_its_static_check(foreign):
+    """A parameter of another type than declared is found without a GPU."""
+    foreign.hide_gpu()
+    source = foreign.path / "kernels" / "axpby.cu"
+    source.write_text(source.read_text().replace("(float a,", "(double a,"))
+    result = foreign.run("test_static.py")
+    assert result.parseoutcomes()["failed"] == 6
+    result.stdout.fnmatch_lines(["*parameter 0: a is declared as float*compiled with f64*"])
+
+
+def test_on_a_gpu_it_is_checked_timed_and_race_checked(device, foreign):
+    """On a GPU every check of the suite runs on it; the record has its own ledger of three crossings."""
+    result = foreign.run("--roofline-require-gpu", "--benchmark-json=run.json")
+    counts = result.parseoutcomes()
+    assert set(counts) == {"passed"}, result.stdout.str()
+    run = json.loads((foreign.path / "run.json").read_text())
+    (info,) = [b["extra_info"] for b in run["benchmarks"] if b["name"] == "test_rung[axpby-4096x4096]"]
+    assert info["ledger_bytes"] == 12 * 4096 * 4096
+    assert info["ledger"] == "axpby reads x, reads y, writes z"
+    assert info["gbs"] == pytest.approx(info["ledger_bytes"] / info["median_us"] / 1e3)
+    assert 20 < info["mbu_percent"] < 130
+    assert info["axpby.grid_fill"] > 1
+
+
+def test_on_a_gpu_a_broken_foreign_kernel_leaves_no_number(device, foreign):
+    """A wrong answer fails the perf test too, and neither JSON nor table has a time of it."""
+    source = foreign.path / "kernels" / "axpby.cu"
+    source.write_text(source.read_text().replace("a * x[offset + i] +", "a * x[offset + i] + 1e-3f +"))
+    result = foreign.run("test_perf.py", "--benchmark-json=run.json")
+    assert result.parseoutcomes()["failed"] == 2
+    result.stdout.fnmatch_lines(["*WrongAnswerError: axpby 4096x4096: *values of z are wrong*"])
+    assert "GB/s" not in result.stdout.str()
+    assert not (foreign.path / "run.json").exists()

@@ -1,0 +1,157 @@
+"""Saving, comparing and gating real measurements, each run of pytest in a process of its own. Needs a GPU."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+ONE = ("-k", "n4-2048x3584 or n1-2048x3584")
+
+
+@pytest.fixture
+def measured(device, empty_project):
+    """A project with the shipped ladder that has saved one run of two benchmarks; ``baseline`` is its file."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_ladder.py")
+    result = empty_project.run(*ONE, "--benchmark-save=base")
+    result.assert_outcomes(passed=2, deselected=42)
+    (empty_project.baseline,) = empty_project.path.glob(".benchmarks/*/*/0001_base.json")
+    return empty_project
+
+
+def edit(project, change) -> None:
+    data = json.loads(project.baseline.read_text())
+    change(data)
+    project.baseline.write_text(json.dumps(data))
+
+
+def scale(factor):
+    def change(data):
+        for bench in data["benchmarks"]:
+            bench["stats"]["median"] *= factor
+
+    return change
+
+
+def test_a_run_is_saved_under_its_card_and_found_again(measured, device):
+    """A saved run lies in its card's folder, holds finite Python values only, and is compared with by default."""
+    assert measured.baseline.parts[-3] == device.name.replace(" ", "-")
+    data = json.loads(measured.baseline.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
+    assert data["machine_info"]["roofline"]["card"] == device.name
+    for bench in data["benchmarks"]:
+        for key, value in bench["extra_info"].items():
+            assert value is None or isinstance(value, int | float | str | bool), (key, value)
+            assert value != "UNSERIALIZABLE"
+            assert not isinstance(value, float) or math.isfinite(value)
+        assert bench["options"]["timer"] == "cuda_events"
+    result = measured.run(*ONE, "--benchmark-compare")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*  then  *2048x3584*"])
+    assert "machine_info is different" not in result.stdout.str() + result.stderr.str()
+
+
+def test_the_gate_passes_on_the_same_build(measured):
+    """The same build a second time is within 5 %, so the gate passes; what was deselected does not count."""
+    result = measured.run(*ONE, "--benchmark-compare", "--roofline-gate")
+    assert result.ret == 0, result.stdout.str()
+    result.stdout.fnmatch_lines(["gate passed (tolerance 5.0%)"])
+
+
+def test_a_planted_slowdown_fails_the_gate(measured):
+    """Against a baseline 10 % faster the run is red and names the benchmark."""
+    edit(measured, scale(1 / 1.1))
+    result = measured.run(*ONE, "--benchmark-compare", "--roofline-gate")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["slower *n4-2048x3584*", "gate FAILED: *"])
+
+
+def test_c49_a_renamed_test_fails_the_gate(measured):
+    """A benchmark that the baseline does not have fails the gate, where pytest-benchmark passes it silently."""
+
+    def rename(data):
+        for bench in data["benchmarks"]:
+            bench["fullname"] = bench["fullname"].replace("test_rung", "test_old")
+
+    edit(measured, rename)
+    assert measured.run(*ONE, "--benchmark-compare").ret == 0
+    result = measured.run(*ONE, "--benchmark-compare", "--roofline-gate")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*no baseline*n4-2048x3584*"])
+
+
+def test_c48_a_baseline_of_another_card_is_refused(measured):
+    """Another card's baseline stops the run; asked for, it is compared by MBU and its times are never shown."""
+
+    def other(data):
+        data["machine_info"]["roofline"]["card"] = "NVIDIA GeForce RTX 4090"
+
+    edit(measured, other)
+    result = measured.run(*ONE, "--benchmark-compare")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *NVIDIA GeForce RTX 4090*--roofline-other-card*"])
+    result = measured.run(*ONE, "--benchmark-compare", "--roofline-other-card", "--roofline-gate")
+    assert result.ret == 0, result.stdout.str()
+    text = result.stdout.str()
+    assert "MBU" in text
+    assert "0001_base" not in text.split("benchmark '")[-1]
+
+
+def test_warm_is_declared_and_recorded(device, empty_project):
+    """--roofline-state warm is what is recorded, and it is no slower than cold where all fits L2."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_ladder.py")
+    medians = {}
+    for state in ("cold", "warm"):
+        run = empty_project.path / f"{state}.json"
+        empty_project.run("-k", "n4-32x3584", "--roofline-state", state, f"--benchmark-json={run}")
+        (bench,) = json.loads(run.read_text())["benchmarks"]
+        assert bench["extra_info"]["state"] == state
+        medians[state] = bench["stats"]["median"]
+    assert medians["warm"] < medians["cold"]
+
+
+def test_disabled_benchmarks_still_check_the_answer(device, empty_project):
+    """--benchmark-disable runs each kernel once, checks it, and reports no time."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_ladder.py")
+    result = empty_project.run(*ONE, "--benchmark-disable")
+    result.assert_outcomes(passed=2, deselected=42)
+    assert "GB/s" not in result.stdout.str()
+
+
+def test_c44_a_broken_clock_leaves_no_number(device, empty_project):
+    """A clock that counts milliseconds fails the benchmark, and no table and no JSON has a time of it."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def milliseconds(roofline_session):
+            clock = roofline_session.stopwatch.timer.clock
+            true = clock.seconds
+            clock.seconds = lambda start, end: true(start, end) * 1e3
+            yield
+            clock.seconds = true
+        """
+    )
+    result = empty_project.run("-k", "n4-2048x3584", "--benchmark-json=run.json")
+    assert result.parseoutcomes()["failed"] == 1
+    result.stdout.fnmatch_lines(["*TimerError: *does not count seconds*"])
+    assert "GB/s" not in result.stdout.str()
+    assert not (empty_project.path / "run.json").exists()
+
+
+def test_c40_a_slow_kernel_is_timed_whole(device, ladder, roofline_session):
+    """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
+    import numpy as np
+
+    watch = roofline_session.stopwatch
+
+    def work():
+        device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
+
+    assert watch.sample(work, "cold") == pytest.approx(2e-3, rel=0.02)
