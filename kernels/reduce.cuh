@@ -60,10 +60,10 @@ __device__ __forceinline__ float block_sum(float v) {
     __syncthreads();  // orders each warp's partial before warp 0 reads all of them
     if (warp == 0) {
         v = warp_sum(lane < WARPS ? partial[lane] : 0.0f);
-        if (lane == 0) partial[0] = v;
+        if (lane < WARPS) partial[lane] = v;  // all lanes hold the total: one slot for each warp
     }
-    __syncthreads();  // orders the total before every thread reads it
-    return partial[0];
+    __syncthreads();  // orders the total before every thread reads its warp's slot
+    return partial[warp];
 }
 
 __device__ __forceinline__ float block_max(float v) {
@@ -75,10 +75,10 @@ __device__ __forceinline__ float block_max(float v) {
     __syncthreads();  // orders each warp's partial before warp 0 reads all of them
     if (warp == 0) {
         v = warp_max(lane < WARPS ? partial[lane] : LOWEST);
-        if (lane == 0) partial[0] = v;
+        if (lane < WARPS) partial[lane] = v;  // all lanes hold the maximum: one slot for each warp
     }
-    __syncthreads();  // orders the maximum before every thread reads it
-    return partial[0];
+    __syncthreads();  // orders the maximum before every thread reads its warp's slot
+    return partial[warp];
 }
 
 __device__ __forceinline__ MaxSum block_merge(MaxSum v) {
@@ -96,11 +96,11 @@ __device__ __forceinline__ MaxSum block_merge(MaxSum v) {
         v = EMPTY;
         if (lane < WARPS) v = {partial_m[lane], partial_s[lane]};
         v = warp_merge(v);
-        if (lane == 0) {
-            partial_m[0] = v.m;
-            partial_s[0] = v.s;
+        if (lane < WARPS) {  // all lanes hold the merged pair: one slot for each warp
+            partial_m[lane] = v.m;
+            partial_s[lane] = v.s;
         }
     }
-    __syncthreads();  // orders the merged pair before every thread reads it
-    return {partial_m[0], partial_s[0]};
+    __syncthreads();  // orders the merged pair before every thread reads its warp's slot
+    return {partial_m[warp], partial_s[warp]};
 }

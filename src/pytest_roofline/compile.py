@@ -118,7 +118,7 @@ def compile_source(source: Source, arch: str, extra: Iterable[str] = ()) -> Imag
     compiler's version and the CUDA headers' place and version.
     Errors: :class:`CompileError` with the compiler's log and, where it is known, the fix.
     """
-    flags = [*FLAGS, *extra, f"-arch={arch}"]
+    flags = [*FLAGS, *_no_cache(), *extra, f"-arch={arch}"]
     if include := cuda_include():
         flags.append(f"-I{include}")
     key = hashlib.sha256(
@@ -131,6 +131,11 @@ def compile_source(source: Source, arch: str, extra: Iterable[str] = ()) -> Imag
     image = Image(source.name, arch, ptx, cubin, log, cubin_path)
     _store(image)
     return image
+
+
+def _no_cache() -> tuple[str, ...]:
+    """From 12.9 on NVRTC keeps a cache of its own where there is a driver, and a hit comes without ptxas's report."""
+    return ("-no-cache",) if _nvrtc().getVersion() >= (12, 9) else ()
 
 
 def _header_version(include: str | None) -> str:

@@ -75,7 +75,7 @@ def test_a_numpy_array_is_no_device_array(given, rung):
         given(rung, x=np.ones((4, 2048), np.float32))
 
 
-def test_an_array_of_another_device(given, device, rung):
+def test_an_array_of_another_device(given, device, ladder):
     """An array on another GPU is refused with both device numbers."""
     cupy = device.cupy
     if cupy.cuda.runtime.getDeviceCount() < 2:
@@ -84,7 +84,7 @@ def test_an_array_of_another_device(given, device, rung):
     with cupy.cuda.Device(other):
         x = cupy.empty((4, 2048), np.float32)
     with pytest.raises(RefusedError, match=f"CUDA device {other} is refused"):
-        given(rung, x=x)
+        given(ladder.rungs[0], x=x)
 
 
 def test_missing_and_unknown_arrays(given, device, ladder, rung):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pytest_roofline
 from pytest_roofline.cards import card
 from pytest_roofline.declaration import load
 from pytest_roofline.device import ArrayView
@@ -105,6 +106,8 @@ class Project:
         self.pytester, self.monkeypatch, self.path = pytester, monkeypatch, pytester.path
         for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
             monkeypatch.delenv(name)
+        package = Path(pytest_roofline.__file__).parents[1]  # found from another folder too, if it is not installed
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
 
     def declare(self, ladder: Path | None = None) -> None:
         """Use the shipped ladder, or the folder ``ladder``."""

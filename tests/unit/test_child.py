@@ -117,9 +117,10 @@ class TestExecute:
         assert execute(n3(verify=False).fields, HostDevice(off_by=1.0)) == Proof(("rms_n3",), None, None)
 
     def test_fault(self, n3) -> None:
-        """A device that reports an error when it is waited for gives no proof."""
-        with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
-            execute(n3().fields, HostDevice(fault="cudaErrorIllegalAddress"))
+        """A device that reports an error when it is waited for gives no proof, verified or not."""
+        for verify in (True, False):
+            with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+                execute(n3(verify=verify).fields, HostDevice(fault="cudaErrorIllegalAddress"))
 
     def test_c62_exact_sizes(self, n3) -> None:
         """C62: each array of the child is exactly as large as the rung's arrays are, no guard hides an overrun."""

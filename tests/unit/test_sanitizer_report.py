@@ -221,7 +221,7 @@ def test_c64_api_error_is_no_hazard() -> None:
 
 
 def test_errors_not_printed() -> None:
-    """The line on errors beyond the print limit is no second summary, and a count without reports is a finding."""
+    """A count above zero of which no report was printed is a finding, with the line on the print limit after it."""
     text = (
         BANNER + "========= ERROR SUMMARY: 2752 errors\n========= ERROR SUMMARY: 2742 errors were not printed. "
         "Use --print-limit option to adjust the number of printed errors\n"

@@ -24,7 +24,6 @@ OLD_TOOL = (
 
 RACE_SUMMARY = re.compile(r"RACECHECK SUMMARY: ([\d,]+) hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\)")
 ERROR_SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?")
-NOT_PRINTED = re.compile(r"(?:\w+ SUMMARY: )?[\d,]+ \w+ were not printed\. Use --print-limit")
 
 SEVERITY = r"(?:(?P<severity>error|warn(?:ing)?|info|fatal) ?: ?)?(?:\([^)]*\) ?)?"
 KINDS = {
@@ -161,8 +160,6 @@ def _sort(which: str, block: list[str], parsed: Parsed) -> None:
         parsed.banner = True
     elif kind:
         parsed.findings.append(_finding(kind, block))
-    elif NOT_PRINTED.match(head):
-        return  # says how much of a count above zero is missing from the log
     elif "SUMMARY" in head:
         match = (RACE_SUMMARY if which == "racecheck" else ERROR_SUMMARY).fullmatch(head)
         if match:
