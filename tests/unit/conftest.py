@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from pytest_roofline.errors import RefusedError
 
 ROOT = Path(__file__).parents[2]
 LADDER = ROOT / "kernels" / "ladder.py"
-INSTALLED = any(point.value == "pytest_roofline.plugin" for point in metadata.entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "pytest_roofline.plugin")
+# Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
+PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
 
 
 class FakeDevice:
@@ -107,6 +106,7 @@ class Project:
         for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
             monkeypatch.delenv(name)
         package = Path(pytest_roofline.__file__).parents[1]  # found from another folder too, if it is not installed
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
 
     def declare(self, ladder: Path | None = None) -> None:
@@ -124,7 +124,7 @@ class Project:
         self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
     def run(self, *args: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *args)
+        return self.pytester.runpytest_subprocess(*PLUGINS, "-p", "no:cacheprovider", *args)
 
 
 @pytest.fixture

@@ -24,5 +24,5 @@ LADDER = Ladder(
             limits=(Limit("N", "rows are short here", at_most=4096),),
         ),
     ),
-    stages=(Stage("only", {"axpby": (Shape(4096, 4096), Shape(1, 512))}),),
+    stages=(Stage("only", {"axpby": (Shape(4096, 4096), Shape(1, 512), Shape(1, 8192))}),),
 )
