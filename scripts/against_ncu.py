@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_roofline.check import Job
+from pytest_roofline.gpu.placement import Placements
 from pytest_roofline.ladder import Rung, Shape
 from pytest_roofline.session import Session, Settings
 
@@ -45,8 +46,9 @@ def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
     job, watch = Job(session.device, session.ladder, rung, shape), session.stopwatch
     job.run()
     job.verify()
-    rounds = watch.rounds(job.run, state, PRECISION, BUDGET, ROUNDS)
-    return statistics.median(watch.sample(job.run, state) for _ in range(rounds)) * 1e6
+    series = Placements(session.device, job)
+    rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
+    return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
 
 
 def under_ncu(options: argparse.Namespace, session: Session) -> None:

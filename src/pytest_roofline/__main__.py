@@ -14,6 +14,7 @@ from pathlib import Path
 from .check import Job
 from .errors import DeviceError, RefusedError, RooflineError, WrongAnswerError
 from .gpu import telemetry
+from .gpu.placement import Placements
 from .ladder import Rung, Shape
 from .measure import copy_bytes, facts_of, record, take_samples
 from .report import marks_of
@@ -77,7 +78,7 @@ def measure(session: Session, rung: Rung, shape: Shape, samples: int) -> list[st
     comparison = job.verify()
     facts = facts_of(job)
     copy_gbs = session.copies.gbs(copy_bytes(rung, shape), state)
-    times = take_samples(watch, job.run, state, samples)
+    times = take_samples(watch, Placements(session.device, job), state, samples)
     median = statistics.median(times)
     seen = telemetry.read(session.device)
     info = record(

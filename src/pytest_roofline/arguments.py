@@ -47,6 +47,7 @@ class Program:
     shape: Shape
     steps: tuple[Step, ...]
     images: Mapping[str, Image]
+    arrays: Mapping[str, Any]
 
     def run(self) -> None:
         for step in self.steps:
@@ -132,7 +133,7 @@ def bind(
                 launch.shared,
             )
         )
-    return Program(device, rung, shape, tuple(steps), images)
+    return Program(device, rung, shape, tuple(steps), images, held)
 
 
 def check_launch(device: Device, launch: Launch, shape: Shape) -> None:

@@ -143,7 +143,7 @@ class Job:
         self.device, self.rung, self.shape, self.scalars = device, rung, shape, scalars
         self.inputs = make_inputs(rung.operator, shape) if inputs is None else inputs
         images = images_of(ladder, rung, device.arch) if images is None else images
-        arrays = {a.name: self._upload(a.by_row, self.inputs[a.name]) for a in rung.operator.inputs}
+        self.arrays = {a.name: self._upload(a.by_row, self.inputs[a.name]) for a in rung.operator.inputs}
         self.guards: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
         for array in rung.operator.outputs:
@@ -153,7 +153,7 @@ class Job:
             self.outputs[array.name] = base[:count].reshape(extents)
             if spare:
                 self.guards[array.name] = base[count:]
-        self.program: Program = bind(device, rung, shape, {**arrays, **self.outputs}, images, scalars)
+        self.program: Program = bind(device, rung, shape, {**self.arrays, **self.outputs}, images, scalars)
 
     def _upload(self, by_row: bool, host: np.ndarray) -> Any:
         if by_row and self.rung.operator.rowwise and len(host) < self.shape.M:
@@ -164,9 +164,10 @@ class Job:
         """Queue the launches of the rung."""
         self.program.run()
 
-    def verify(self, rows: np.ndarray | None = None) -> Comparison:
+    def verify(self, rows: np.ndarray | None = None, outputs: Mapping[str, Any] | None = None) -> Comparison:
         """Wait for the device and compare the outputs with the reference; the worst comparison of all outputs.
 
+        ``outputs`` are those of another run on the same inputs, by name; the job's own by default.
         Errors: :class:`WrongAnswerError`, also where the kernel wrote past the end of an output.
         """
         operator = self.rung.operator
@@ -181,15 +182,15 @@ class Job:
                     f"{touched[0]} behind it, {touched.size} bytes within the {watched.size} that are watched"
                 )
         found = []
+        outputs = self.outputs if outputs is None else outputs
         for name, want in reference(operator, self.inputs, rows, self.scalars).items():
             try:
-                found.append(compare(operator, name, self._download(name, rows), want, rows, self.shape.N))
+                found.append(compare(operator, name, self._download(outputs[name], rows), want, rows, self.shape.N))
             except WrongAnswerError as error:
                 raise WrongAnswerError(f"{self.rung.name} {self.shape}: {error}") from None
         return max(found, key=lambda comparison: comparison.of_tolerance)
 
-    def _download(self, name: str, rows: np.ndarray) -> np.ndarray:
-        output = self.outputs[name]
+    def _download(self, output: Any, rows: np.ndarray) -> np.ndarray:
         if not self.rung.operator.rowwise or len(rows) == self.shape.M:
             return self.device.download(output)
         return np.stack([self.device.download(output[int(row)]) for row in rows])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from .check import Comparison, Job
 from .compile import compiler
 from .gpu.device import CudaDevice
 from .gpu.telemetry import Telemetry
-from .gpu.timer import Stopwatch
+from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .roofline import (
     HOST_LATE,
@@ -62,7 +61,7 @@ class CopyCeiling:
             def copy() -> None:
                 target.data.copy_from_device_async(source.data, nbytes)
 
-            times = sorted(self.stopwatch.sample(copy, state) for _ in range(self.samples))
+            times = sorted(self.stopwatch.sample(lambda: copy, state) for _ in range(self.samples))
             self.known[nbytes, state] = gbs(2 * nbytes, times[self.samples // 2])
         return self.known[nbytes, state]
 
@@ -184,9 +183,8 @@ def finite(info: dict[str, Value]) -> dict[str, Value]:
     return clean
 
 
-def take_samples(stopwatch: Stopwatch, work: Callable[[], None], state: str, samples: int) -> list[float]:
+def take_samples(stopwatch: Stopwatch, series: Series, state: str, samples: int) -> list[float]:
     """``samples`` durations in seconds after the warm-up that belongs to that number."""
-    stopwatch.fit_spin(work)
     for _ in range(warm_up_launches(samples)):
-        work()
-    return [stopwatch.sample(work, state) for _ in range(samples)]
+        series()()
+    return [stopwatch.sample(series, state) for _ in range(samples)]

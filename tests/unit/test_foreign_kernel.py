@@ -66,4 +66,5 @@ def test_on_a_gpu_a_broken_foreign_kernel_leaves_no_number(device, foreign):
     assert result.parseoutcomes()["failed"] == 2
     result.stdout.fnmatch_lines(["*WrongAnswerError: axpby 4096x4096: *values of z are wrong*"])
     assert "median us" not in result.stdout.str()
-    assert not (foreign.path / "run.json").exists()
+    left = foreign.path / "run.json"  # some versions of pytest-benchmark open it before anything runs
+    assert not left.exists() or "median" not in left.read_text()

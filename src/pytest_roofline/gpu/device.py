@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class CudaDevice:
         if not 0 <= index < found:
             raise DeviceError(f"there is no CUDA device {index}; the driver shows {found}")
         self.index = index
+        self._loaded: dict[tuple[Path, str], Any] = {}
         with translated(f"selecting CUDA device {index}"):
             self.cupy.cuda.Device(index).use()
             properties = self.cupy.cuda.runtime.getDeviceProperties(index)
@@ -151,12 +153,16 @@ class CudaDevice:
         )
 
     def load(self, image: Image, kernel: str) -> Any:
+        """Loaded once for this process: a second copy of the code lies elsewhere, and that alone can change a time."""
+        if (image.path, kernel) in self._loaded:
+            return self._loaded[image.path, kernel]
         image.require(kernel)
         if image.arch != self.arch:
             raise DeviceError(f"{image.name} was compiled for {image.arch}, {self.name} is {self.arch}")
         with translated(f"loading {kernel} from {image.path.name}"):
             function = self.cupy.RawModule(path=str(image.path)).get_function(kernel)
             function.compile()  # load now, so that a bad image fails here and not in a timed launch
+        self._loaded[image.path, kernel] = function
         return function
 
     def launch(

@@ -24,8 +24,13 @@ from .device import CudaDevice, translated
 STATES = ("cold", "warm")
 FLUSH_TIMES_L2 = 4
 CALIBRATION_SAMPLES = 101
-PILOT_SAMPLES = 15
+PILOT_SAMPLES = 32
+SPIN_SAMPLES = 9
 SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sample
+
+Work = Callable[[], None]
+# Gives the work of the next sample, with its inputs in place (see Placements).
+Series = Callable[[], Work]
 
 
 class EventClock:
@@ -82,8 +87,9 @@ class Stopwatch:
     def _launch_spin(self) -> None:
         self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(self.spin_ns),), 0)
 
-    def prepare(self, state: str, work: Callable[[], None]) -> None:
-        """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; does not wait."""
+    def prepare(self, series: Series, state: str) -> Work:
+        """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
+        work = series()
         if state == "cold":
             self.device.launch(self._flush, (8 * self.device.card.sms, 1, 1), (256, 1, 1), self._flush_args, 0)
         elif state == "warm":
@@ -91,32 +97,34 @@ class Stopwatch:
         else:
             raise UnknownNameError(f"there is no state {state!r}; choose from {', '.join(STATES)}")
         self._launch_spin()
+        return work
 
-    def sample(self, work: Callable[[], None], state: str) -> float:
-        """One duration of ``work`` in seconds."""
-        self.prepare(state, work)
+    def sample(self, series: Series, state: str) -> float:
+        """One duration in seconds."""
+        work = self.prepare(series, state)
         start = self.timer()
         work()
         return self.timer() - start
 
-    def fit_spin(self, work: Callable[[], None]) -> None:
-        """Make the spin at least three times as long as the host takes to queue ``work`` and its events."""
-        slowest = 0.0
-        for _ in range(5):
+    def fit_spin(self, series: Series) -> None:
+        """Make the spin at least three times as long as the host takes to queue the work and its events."""
+        took = []
+        for _ in range(SPIN_SAMPLES):
+            work = series()
             begin = time.perf_counter()
             self.timer.clock.record()
             work()
             self.timer.clock.record()
-            slowest = max(slowest, time.perf_counter() - begin)
+            took.append(time.perf_counter() - begin)
         self.device.synchronize()
-        self.spin_ns = max(SPIN_NS, int(3e9 * slowest))
+        self.spin_ns = max(SPIN_NS, int(3e9 * statistics.median(took)))
 
-    def rounds(self, work: Callable[[], None], state: str, precision: float, budget: float, at_least: int) -> int:
+    def rounds(self, series: Series, state: str, precision: float, budget: float, at_least: int) -> int:
         """Rounds for the stated precision of the median, chosen by a pilot whose samples are thrown away."""
-        self.fit_spin(work)
+        self.fit_spin(series)
         for _ in range(3):
-            self.sample(work, state)
+            self.sample(series, state)
         begin = time.perf_counter()
-        samples = [self.sample(work, state) for _ in range(PILOT_SAMPLES)]
+        samples = [self.sample(series, state) for _ in range(PILOT_SAMPLES)]
         pilot = pilot_of(samples, time.perf_counter() - begin)
         return rounds_for(pilot, precision, budget, at_least)
