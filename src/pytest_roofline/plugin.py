@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--roofline-precision",
         type=comparison.percent,
         metavar="PERCENT",
-        default="0.2%",
+        default="0.1%",
         help="aim for the median's standard error; rounds follow from it, within --benchmark-max-time (%(default)s)",
     )
     add("--roofline-sanitizer", metavar="PATH", help="compute-sanitizer (else environment, PATH, toolkit, wheel)")

@@ -40,7 +40,7 @@ class Settings:
     card: str = "rtx4090"
     require_gpu: bool = False
     state: str = "cold"
-    precision: float = 0.002
+    precision: float = 0.001
     budget: float = 1.0
     min_rounds: int = MIN_ROUNDS
     sanitizer: str | None = None

@@ -7,6 +7,7 @@ warm means that the rung has just run.
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -27,6 +28,10 @@ CALIBRATION_SAMPLES = 101
 PILOT_SAMPLES = 32
 SPIN_SAMPLES = 9
 SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sample
+# Empty launches between the spin and the start event. A launch's own data goes through memory too, and the first
+# launches after a pause wait for it: without these a rung of several launches reads up to 1 us more on an H200, by
+# where in the driver's ring of launches the sample begins. Their number varies, so that every phase is sampled.
+LEADS = (4, 5, 6, 7)
 
 Work = Callable[[], None]
 # Gives the work of the next sample, with its inputs in place (see Placements).
@@ -56,7 +61,7 @@ class EventClock:
 class Stopwatch:
     """Times work on ``device``; calling it is pytest-benchmark's timer.
 
-    ``timer.overhead`` is calibrated once: the median difference, in seconds, of two events with nothing between
+    ``timer.overhead`` is calibrated once: the middle difference, in seconds, of two events with nothing between
     them behind a busy device. An H200 shows 1.28 us; on it the events around a kernel read about 1.3 to 1.5 us more
     than ncu's gpu__time_duration for the same kernel (scripts/against_ncu.py measures it anew).
     """
@@ -70,6 +75,7 @@ class Stopwatch:
         count = FLUSH_TIMES_L2 * device.card.l2_bytes // 16
         self._flush_args = (device.empty((count * 4,), "float32"), np.int64(count), device.empty((1,), "float32"))
         self.spin_ns = SPIN_NS
+        self._random = random.Random(0)
         self.timer.overhead = self._calibrate()
 
     def __call__(self) -> Stamp:
@@ -79,13 +85,16 @@ class Stopwatch:
         clock = self.timer.clock
         samples = []
         for _ in range(CALIBRATION_SAMPLES):
-            self._launch_spin()
+            self._keep_busy()
             start, end = clock.record(), clock.record()
             samples.append(clock.seconds(start, end))
-        return statistics.median(samples)
+        # The middle half, for their step of 32 ns is coarse against 1.28 us; its mean is finer than the median.
+        middle = sorted(samples)[CALIBRATION_SAMPLES // 4 : -CALIBRATION_SAMPLES // 4]
+        return statistics.fmean(middle)
 
-    def _launch_spin(self) -> None:
-        self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(self.spin_ns),), 0)
+    def _keep_busy(self) -> None:
+        for ns in (self.spin_ns, *([0] * self._random.choice(LEADS))):
+            self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
 
     def prepare(self, series: Series, state: str) -> Work:
         """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
@@ -96,7 +105,7 @@ class Stopwatch:
             work()
         else:
             raise UnknownNameError(f"there is no state {state!r}; choose from {', '.join(STATES)}")
-        self._launch_spin()
+        self._keep_busy()
         return work
 
     def sample(self, series: Series, state: str) -> float:
