@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .device import NOT_CHECKED
+from .ladder import Ladder
 from .roofline import MARKS, REUSE
 
 Info = Mapping[str, Any]
+DEFAULT_ALIGNMENT = 4
 HEAD = (
     "rung",
     "shape",
@@ -107,6 +109,40 @@ def sections(
         ("roofline: not checked", not_checked(stats)),
     ]
     return [(title, lines) for title, lines in found if lines]
+
+
+def ladder_table(ladder: Ladder) -> list[str]:
+    """The ladder as a Markdown table, for README."""
+    lines = [
+        "| rung | operator | launches | what it is | ledger a row | limits |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rung in ladder.rungs:
+        launches = ", ".join(f"`{launch.kernel}`" for launch in rung.launches)
+        limits = [str(limit) for limit in rung.limits]
+        limits += [f"{rung.alignment}-byte aligned"] if rung.alignment > DEFAULT_ALIGNMENT else []
+        ledger = f"{rung.ledger_per_row(rung.operator.default_shape):g}N bytes"
+        name = f"[{rung.name}](kernels/{rung.source})"
+        lines.append(
+            f"| {name} | {rung.operator.name} | {launches} | {rung.title} | {ledger} | {', '.join(limits) or '-'} |"
+        )
+    return lines
+
+
+def results_table(run: Mapping[str, Any]) -> list[str]:
+    """A saved run (pytest-benchmark's JSON) as a Markdown table, for README."""
+    lines = [
+        "| rung | rows x N | median us | GB/s | MBU % | % of a copy | speed-up (ideal) | marks |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for bench in run["benchmarks"]:
+        info = bench["extra_info"]
+        copy = _number(100 * info["gbs"] / info["copy_gbs"], 0)
+        speedup = f"{_number(info['speedup'], 2)} ({_number(info['ideal_speedup'], 2)})"
+        cells = [info["rung"], f"{info['rows']} x {info['columns']}", _number(info["median_us"], 2)]
+        cells += [_number(info["gbs"], 0), _number(info["mbu_percent"], 1), copy, speedup, info["marks"] or "-"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def legend(records: Sequence[tuple[str, Info]]) -> list[str]:

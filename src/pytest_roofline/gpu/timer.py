@@ -93,8 +93,15 @@ class Stopwatch:
         return statistics.fmean(middle)
 
     def _keep_busy(self) -> None:
-        for ns in (self.spin_ns, *([0] * self._random.choice(LEADS))):
-            self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
+        self._launch_spin(self.spin_ns)
+        self._lead()
+
+    def _lead(self) -> None:
+        for _ in range(self._random.choice(LEADS)):
+            self._launch_spin(0)
+
+    def _launch_spin(self, ns: int) -> None:
+        self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
 
     def prepare(self, series: Series, state: str) -> Work:
         """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
@@ -116,11 +123,12 @@ class Stopwatch:
         return self.timer() - start
 
     def fit_spin(self, series: Series) -> None:
-        """Make the spin at least three times as long as the host takes to queue the work and its events."""
+        """Make the spin at least three times as long as the host takes to queue what follows it."""
         took = []
         for _ in range(SPIN_SAMPLES):
             work = series()
             begin = time.perf_counter()
+            self._lead()
             self.timer.clock.record()
             work()
             self.timer.clock.record()
