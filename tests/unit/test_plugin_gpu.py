@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
+
+from pytest_roofline.check import Job
+from pytest_roofline.gpu.placement import Placements
+from pytest_roofline.ladder import Shape
 
 ONE = ("-k", "n4-2048x3584 or n1-2048x3584")
 SAVED = ("-k", "n4-2048x3584 or n1-2048x3584 or n4-32x3584")
@@ -156,11 +161,39 @@ def test_c44_a_broken_clock_leaves_no_number(device, empty_project):
 
 def test_c40_a_slow_kernel_is_timed_whole(device, ladder, roofline_session):
     """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
-    import numpy as np
-
     watch = roofline_session.stopwatch
 
     def work():
         device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
 
     assert watch.sample(lambda: work, "cold") == pytest.approx(2e-3, rel=0.02)
+
+
+def test_c42_the_flush_is_outside_the_timed_region(device, ladder, roofline_session):
+    """A cold sample of one row is far shorter than the flush that precedes it."""
+    watch, job = roofline_session.stopwatch, Job(device, ladder, ladder.rung("n4"), Shape(1, 3584))
+
+    def flush():
+        device.launch(watch._flush, (8 * device.card.sms, 1, 1), (256, 1, 1), watch._flush_args, 0)
+
+    rows = [watch.sample(lambda: job.run, "cold") for _ in range(11)]
+    flushes = [watch.sample(lambda: flush, "warm") for _ in range(11)]
+    assert max(rows) < min(flushes) / 3
+
+
+def test_placements_differ_and_keep_the_answer_right(device, ladder):
+    """Each sample runs at another place on the same inputs, and its output there is right."""
+    job = Job(device, ladder, ladder.rung("s1"), Shape(16, 1000))
+    series = Placements(device, job)
+    places = set()
+    for _ in range(8):
+        series()()
+        assert job.verify(outputs=series.outputs()).of_tolerance <= 1
+        places.add(device.view(series.outputs()["y"]).pointer)
+    assert len(places) == 8
+
+
+def test_a_kernel_is_loaded_once(device, ladder):
+    """Two jobs of a rung share one copy of its code."""
+    first, second = (Job(device, ladder, ladder.rung("n3"), Shape(1, 64)) for _ in range(2))
+    assert first.program.steps[0].kernel is second.program.steps[0].kernel

@@ -1,0 +1,117 @@
+"""What is recorded of a measurement, and the marks that qualify it."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_roofline.cards import card
+from pytest_roofline.check import Comparison, images_of
+from pytest_roofline.gpu.telemetry import Telemetry
+from pytest_roofline.ladder import Shape
+from pytest_roofline.measure import copy_bytes, finite, record
+from pytest_roofline.resources import of_image
+from pytest_roofline.roofline import HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
+
+LARGE = Shape(8192, 3584)
+
+
+@pytest.fixture
+def recorded(shipped):
+    """``recorded(rung, shape, median, ...)`` is the record of a measurement on an H200 that nobody made."""
+
+    def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0.0, baseline_median=None):
+        rung = shipped.rung(name)
+        resources = {}
+        for image in images_of(shipped, rung, "sm_90").values():
+            resources |= of_image(image)
+        device = SimpleNamespace(
+            evidence="measured", name="NVIDIA H200", arch="sm_90", versions={"driver_cuda": "13.0", "cupy": "14.2.0"}
+        )
+        watch = SimpleNamespace(timer=SimpleNamespace(overhead=overhead), device=device)
+        found = facts(rung, shape, card("h200"), resources)
+        worst = Comparison(absolute=1e-7, relative=1e-6, of_tolerance=0.01, values=1, rows=1)
+        seen = Telemetry("580.159.04", 1980, 3201, 700.0, throttle)
+        return record(shipped, found, worst, median, "cold", watch, 4350.0, seen, late, baseline_median)
+
+    return make
+
+
+def marks(info) -> list[str]:
+    return info["marks"].split(", ") if info["marks"] else []
+
+
+def test_figures_follow_from_the_ledger(recorded):
+    """n4 at 8192 x 3584 in 55.04 us is 4267 GB/s, 88.6 % of 4814 GB/s; floor, ideal and speed-up go with it."""
+    info = recorded("n4", LARGE, 55.04e-6, baseline_median=89.47e-6)
+    assert info["ledger_bytes"] == 8 * 8192 * 3584
+    assert info["gbs"] == pytest.approx(4267, abs=1)
+    assert info["mbu_percent"] == pytest.approx(88.6, abs=0.1)
+    assert info["floor_us"] == pytest.approx(48.79, abs=0.01)
+    assert info["speedup"] == pytest.approx(89.47 / 55.04)
+    assert info["ideal_speedup"] == 1.5
+    assert info["spill_bytes"] == info["stack_bytes"] == 0
+    assert marks(info) == []
+    assert info["metric_valid"] is True
+
+
+def test_c41_over_the_peak_is_marked(recorded):
+    """n2 in 61.4 us is 119 % of the peak: marked, and the metric is not valid."""
+    info = recorded("n2", LARGE, 61.41e-6)
+    assert info["mbu_percent"] > 100
+    assert OVER_PEAK in marks(info)
+    assert info["metric_valid"] is False
+
+
+def test_c43_a_kernel_below_what_the_timer_resolves_is_marked(recorded):
+    """A time of which the events' overhead would be over a tenth is marked as short, a longer one is not."""
+    assert SHORT in marks(recorded("n4", Shape(1, 3584), 3.0e-6))
+    assert SHORT not in marks(recorded("n4", Shape(1, 3584), 13.0e-6))
+
+
+def test_throttling_and_a_late_host_are_marked(recorded):
+    """A throttle reason and samples in which the device waited each have their mark and their figure."""
+    info = recorded("n4", LARGE, 55e-6, throttle=("software power cap",), late=0.1)
+    assert {THROTTLED, HOST_LATE} <= set(marks(info))
+    assert info["throttle"] == "software power cap"
+    assert info["host_late_percent"] == pytest.approx(10)
+    assert recorded("n4", LARGE, 55e-6)["throttle"] == "none"
+
+
+def test_each_launch_has_its_own_figures(recorded):
+    """s1's three launches each have registers, occupancy and grid fill; the plain names hold the worst."""
+    info = recorded("s1", Shape(2048, 2048), 20e-6)
+    for kernel in ("sm_s1_max", "sm_s1_sum", "sm_s1_div"):
+        assert info[f"{kernel}.registers"] <= info["registers"]
+        assert info[f"{kernel}.grid_fill"] >= info["grid_fill"]
+        assert info[f"{kernel}.occupancy_limit"] == "threads"
+
+
+def test_c45_numbers_are_finite_python_numbers():
+    """NaN and infinity become null with the reason beside it, NumPy scalars Python numbers; the rest stays."""
+    info = finite(
+        {"a": math.nan, "b": math.inf, "c": np.float32(1.5), "d": np.int64(3), "e": "x", "f": True, "g": None}
+    )
+    assert info == {
+        "a": None,
+        "a.reason": "was nan",
+        "b": None,
+        "b.reason": "was inf",
+        "c": 1.5,
+        "d": 3,
+        "e": "x",
+        "f": True,
+        "g": None,
+    }
+    assert type(info["c"]) is float
+    assert type(info["d"]) is int
+    json.dumps(info, allow_nan=False)
+
+
+def test_the_copy_moves_what_the_rung_touches(shipped):
+    """A copy that reads as much as it writes moves the footprint if it copies half of it."""
+    assert 2 * copy_bytes(shipped.rung("n4"), LARGE) == shipped.rung("n4").footprint_bytes(LARGE)
