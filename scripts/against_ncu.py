@@ -36,7 +36,8 @@ def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Rung,
     for name in options.rungs:
         rung = session.ladder.rung(name)
         if len(rung.launches) != 1:
-            raise SystemExit(f"{name} has {len(rung.launches)} launches; only single launches are held against ncu")
+            print(f"{name} has {len(rung.launches)} launches; only single ones are held against ncu", file=sys.stderr)
+            raise SystemExit(2)
         for rows in options.rows:
             yield rung, Shape(rows, options.columns)
 
@@ -47,6 +48,7 @@ def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
     job.run()
     job.verify()
     series = Placements(session.device, job)
+    watch.fit_spin(series)
     rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
     return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
 

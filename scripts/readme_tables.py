@@ -12,12 +12,13 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from pytest_roofline.declaration import load
 from pytest_roofline.report import ladder_table, results_table
 
 ROOT = Path(__file__).parents[1]
-BASELINE = ROOT / ".benchmarks" / "NVIDIA-H200" / "0001_h200.json"
+BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
 
 
 def filled(text: str) -> str:
@@ -26,6 +27,7 @@ def filled(text: str) -> str:
     main = {"benchmarks": [b for b in run["benchmarks"] if b["extra_info"]["rows"] == 8192]}
     for name, lines in (
         ("ladder", ladder_table(load(ROOT / "kernels" / "ladder.py"))),
+        ("hardware", [hardware(run)]),
         ("main results", results_table(main)),
         ("all results", results_table(run)),
     ):
@@ -37,11 +39,22 @@ def filled(text: str) -> str:
     return text
 
 
+def hardware(run: dict[str, Any]) -> str:
+    """The card, the date and the versions of a saved run, as a sentence."""
+    card = run["machine_info"]["roofline"]
+    return (
+        f"{card['card']}, {run['datetime'][:10]}, driver {card['driver']}, power limit {card['power_limit_w']:.0f} W, "
+        f"{card['compiler']}, CuPy {card['cupy']}, peak {card['peak_gbs']:.0f} GB/s, "
+        f"L2 {card['l2_bytes'] / 2**20:.0f} MiB:"
+    )
+
+
 def main() -> int:
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     new = filled(text)
     if "--check" in sys.argv[1:]:
+        print("README.md is up to date" if new == text else "README.md is out of date: run scripts/readme_tables.py")
         return int(new != text)
     readme.write_text(new, encoding="utf-8")
     return 0

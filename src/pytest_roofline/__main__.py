@@ -6,19 +6,17 @@ Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .check import Job
+from .configuration import declared_in
+from .environment import check_cupy
 from .errors import DeviceError, RefusedError, RooflineError, WrongAnswerError
-from .gpu import telemetry
-from .gpu.placement import Placements
 from .ladder import Rung, Shape
-from .measure import copy_bytes, facts_of, record, take_samples
-from .report import marks_of
-from .roofline import MARKS
+from .record import Measurement
+from .roofline import MARKS, floor_seconds
 from .session import Session, Settings
 
 RIGHT, WRONG, USAGE, REFUSED, NO_DEVICE = range(5)
@@ -30,11 +28,11 @@ def parser() -> argparse.ArgumentParser:
         description="Run, check and time one rung of the ladder at one shape.",
         epilog="exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error",
     )
-    made.add_argument("rung", metavar="RUNG", help="n1 ... n4, s1 ... s4")
+    made.add_argument("rung", metavar="RUNG", help="a rung of the declaration, such as n3")
     made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
     made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
     made.add_argument("samples", metavar="ITERS", type=int, nargs="?", default=11, help="samples (default: 11)")
-    made.add_argument("--ladder", type=Path, default=Path("kernels/ladder.py"), help="declaration (%(default)s)")
+    made.add_argument("--ladder", type=Path, help="declaration (default: what the pytest configuration here names)")
     made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
     return made
 
@@ -43,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code; messages of errors go to standard error."""
     options = parser().parse_args(argv)
     try:
-        session = Session(Settings(ladder=options.ladder, state=options.state))
+        check_cupy()
+        session = Session(Settings(ladder=options.ladder or declared_in(Path.cwd()), state=options.state))
         rung = session.ladder.rung(options.rung)
         default = rung.operator.default_shape
         rows = default.M if options.rows is None else options.rows
@@ -72,40 +71,45 @@ def _fail(error: RooflineError, code: int) -> int:
 
 def measure(session: Session, rung: Rung, shape: Shape, samples: int) -> list[str]:
     """Check, time and describe; the lines that are printed."""
-    state, watch = session.settings.state, session.stopwatch
     job = Job(session.device, session.ladder, rung, shape)
     job.run()
-    comparison = job.verify()
-    facts = facts_of(job)
-    copy_gbs = session.copies.gbs(copy_bytes(rung, shape), state)
-    times = take_samples(watch, Placements(session.device, job), state, samples)
-    median = statistics.median(times)
-    seen = telemetry.read(session.device)
-    info = record(
-        session.ladder, facts, comparison, median, state, watch, copy_gbs, seen, watch.timer.late / samples, None
-    )
+    accuracy = job.verify()
+    bench, state = session.bench, session.settings.state
+    found = bench.measure(job, accuracy, state, lambda series: bench.take(series, state, samples))
+    return [session.header(), *before(found), *after(found)]
+
+
+def before(found: Measurement) -> list[str]:
+    """What was known before the time: ledger, footprint, launches."""
+    rung, shape, card = found.facts.rung, found.facts.shape, found.facts.card
     lines = [
-        session.header(),
         f"{rung.name}, {rung.title}: {rung.operator.formula}, {shape.M} rows x {shape.N} columns",
-        f"ledger     {info['ledger_bytes']} bytes, {info['ledger_per_row_n']:g}N a row ({info['ledger']})",
-        f"footprint  {facts.rung.footprint_bytes(shape) / 2**20:.1f} MiB, L2 {facts.card.l2_bytes / 2**20:.0f} MiB",
+        f"ledger     {rung.ledger_bytes(shape)} bytes, {rung.ledger_per_row(shape):g}N a row ({rung.ledger_words()})",
+        f"footprint  {rung.footprint_bytes(shape) / 2**20:.1f} MiB, L2 {card.l2_bytes / 2**20:.0f} MiB",
     ]
-    for figure in facts.launches:
+    for figure in found.facts.launches:
         lines.append(
             f"launch     {figure.launch.kernel}: {figure.resources.registers} registers, "
             f"{figure.resources.spill_stores + figure.resources.spill_loads} bytes spilled, "
             f"{figure.occupancy.blocks} blocks an SM ({figure.occupancy.fraction:.0%} occupancy, limited by "
-            f"{figure.occupancy.limited_by}), grid fills the card {figure.grid_fill:.2f} times"
+            f"{figure.occupancy.limited_by}), grid fills the card {figure.grid_fill:.3g} times"
         )
-    lines += [
-        f"check      right: {comparison.values} values of {comparison.rows} rows, largest error "
-        f"{comparison.absolute:.2g}, {comparison.of_tolerance:.2f} of the tolerance",
-        f"time       {median * 1e6:.2f} us median of {samples} ({min(times) * 1e6:.2f} to {max(times) * 1e6:.2f}), "
-        f"L2 {state}, floor {info['floor_us']:.2f} us at peak",
-        f"bandwidth  {info['gbs']:.0f} GB/s, MBU {info['mbu_percent']:.1f} % of {info['peak_gbs']:.0f} GB/s; "
-        f"a copy of the same footprint reaches {copy_gbs:.0f} GB/s",
+    return lines
+
+
+def after(found: Measurement) -> list[str]:
+    """What the run gave: check, time, bandwidth, marks."""
+    accuracy, samples, peak = found.accuracy, [1e6 * s for s in found.samples], found.facts.card.peak_gbs
+    floor = 1e6 * floor_seconds(found.facts.rung, found.facts.shape, found.facts.card)
+    return [
+        f"check      right: {accuracy.values} values of {accuracy.rows} rows, largest error "
+        f"{accuracy.absolute:.2g}, {accuracy.of_tolerance:.2g} of the tolerance",
+        f"time       {1e6 * found.median:.2f} us median of {len(samples)} ({min(samples):.2f} to {max(samples):.2f}), "
+        f"L2 {found.state}, floor {floor:.2f} us at peak",
+        f"bandwidth  {found.gbs:.0f} GB/s, MBU {found.mbu_percent:.1f} % of {peak:.0f} GB/s; "
+        f"a copy of the same footprint reaches {found.copy_gbs:.0f} GB/s",
+        *(f"mark       {mark}: {MARKS[mark]}" for mark in found.marks()),
     ]
-    return lines + [f"mark       {mark}: {MARKS[mark]}" for mark in marks_of(info)]
 
 
 if __name__ == "__main__":

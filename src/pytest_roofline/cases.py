@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .ladder import Ladder, Limit, Rung, Shape
@@ -85,6 +85,11 @@ PARAMETERS: Mapping[str, Callable[[Ladder], dict[str, Any]]] = {
     "perf_case": lambda ladder: _stage_cases(ladder, runs=True),
     "refused_perf_case": lambda ladder: _stage_cases(ladder, runs=False),
 }
+
+
+def names_of(argnames: str | Sequence[str]) -> list[str]:
+    """The argument names of a parametrize mark, given as "a, b" or as a sequence."""
+    return [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
 
 
 def group_of(params: Mapping[str, Any]) -> str | None:

@@ -24,11 +24,10 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Accuracy:
     """The largest errors over all values compared; ``of_tolerance`` <= 1 means that every value passed."""
 
     absolute: float
-    relative: float
     of_tolerance: float
     values: int
     rows: int
@@ -77,7 +76,7 @@ def reference(
 
 def compare(
     operator: Operator, name: str, got: np.ndarray, want: np.ndarray, rows: np.ndarray, columns: int
-) -> Comparison:
+) -> Accuracy:
     """Compare an output with its reference, |got - want| <= rtol * |want| + atol(columns), NaN only where NaN is due.
 
     Errors: :class:`WrongAnswerError` with the first wrong elements, how many there are and the largest error.
@@ -88,12 +87,14 @@ def compare(
     allowed = operator.rtol * np.abs(want) + operator.atol(columns)
     with np.errstate(invalid="ignore"):
         error = np.abs(got - want)
-        right = (error <= allowed) | (got == want) | (np.isnan(got) & np.isnan(want))
-    finite = np.isfinite(error)
-    found = Comparison(
+        # An infinite reference allows an infinite error: there only the same infinity is right.
+        right = (np.isfinite(want) & (error <= allowed)) | (got == want) | (np.isnan(got) & np.isnan(want))
+    finite = np.isfinite(error) & np.isfinite(allowed)
+    shares = np.where(error > 0, np.inf, 0.0)  # where nothing is allowed
+    np.divide(error, allowed, out=shares, where=finite & (allowed > 0))
+    found = Accuracy(
         absolute=float(np.max(error, initial=0.0, where=finite)),
-        relative=float(np.max(error / np.maximum(np.abs(want), 1e-300), initial=0.0, where=finite & (want != 0))),
-        of_tolerance=float(np.max(error / allowed, initial=0.0, where=finite & np.isfinite(allowed))),
+        of_tolerance=float(np.max(shares, initial=0.0, where=finite)),
         values=want.size,
         rows=len(rows),
     )
@@ -109,6 +110,21 @@ def compare(
         f"{operator.name}: {len(wrong)} of {want.size} values of {name} are wrong; the largest error among finite "
         f"values is {found.absolute:.3g}, {found.of_tolerance:.3g} times the tolerance\n" + "\n".join(lines)
     )
+
+
+def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarray]) -> None:
+    """Refuse host inputs of the wrong names, shapes or dtypes before anything is allocated."""
+    if {*inputs} != {a.name for a in operator.inputs}:
+        raise RefusedError(
+            f"{operator.name} takes {', '.join(a.name for a in operator.inputs)}; given: {', '.join(inputs) or 'none'}"
+        )
+    for array in operator.inputs:
+        host, wanted = inputs[array.name], array.shape(shape)
+        if host.shape != wanted or host.dtype != np.dtype(array.dtype):
+            raise RefusedError(
+                f"{operator.name}: {array.name} is refused, nothing was launched: it is {host.shape} of {host.dtype}, "
+                f"allowed is {wanted} of {array.dtype} at {shape}"
+            )
 
 
 def images_of(ladder: Ladder, rung: Rung, arch: str, volatile: bool = False) -> dict[str, Image]:
@@ -141,6 +157,8 @@ class Job:
     ) -> None:
         ladder.require(rung, shape)
         self.device, self.rung, self.shape, self.scalars = device, rung, shape, scalars
+        if inputs is not None:
+            check_inputs(rung.operator, shape, inputs)
         self.inputs = make_inputs(rung.operator, shape) if inputs is None else inputs
         images = images_of(ladder, rung, device.arch) if images is None else images
         self.arrays = {a.name: self._upload(a.by_row, self.inputs[a.name]) for a in rung.operator.inputs}
@@ -164,7 +182,7 @@ class Job:
         """Queue the launches of the rung."""
         self.program.run()
 
-    def verify(self, rows: np.ndarray | None = None, outputs: Mapping[str, Any] | None = None) -> Comparison:
+    def verify(self, rows: np.ndarray | None = None, outputs: Mapping[str, Any] | None = None) -> Accuracy:
         """Wait for the device and compare the outputs with the reference; the worst comparison of all outputs.
 
         ``outputs`` are those of another run on the same inputs, by name; the job's own by default.
@@ -188,7 +206,7 @@ class Job:
                 found.append(compare(operator, name, self._download(outputs[name], rows), want, rows, self.shape.N))
             except WrongAnswerError as error:
                 raise WrongAnswerError(f"{self.rung.name} {self.shape}: {error}") from None
-        return max(found, key=lambda comparison: comparison.of_tolerance)
+        return max(found, key=lambda accuracy: accuracy.of_tolerance)
 
     def _download(self, output: Any, rows: np.ndarray) -> np.ndarray:
         if not self.rung.operator.rowwise or len(rows) == self.shape.M:
@@ -203,10 +221,8 @@ def check(
     shape: Shape,
     inputs: Mapping[str, np.ndarray] | None = None,
     images: Mapping[str, Image] | None = None,
-) -> Comparison:
+) -> Accuracy:
     """Run ``rung`` once at ``shape`` and compare with the reference; :class:`WrongAnswerError` or the errors found."""
-    if inputs is not None and {*inputs} != {a.name for a in rung.operator.inputs}:
-        raise RefusedError(f"{rung.operator.name} takes {', '.join(a.name for a in rung.operator.inputs)}")
     job = Job(device, ladder, rung, shape, inputs, images)
     job.run()
     return job.verify()

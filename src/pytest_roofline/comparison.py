@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gate
-from .errors import BaselineError, RooflineError, UnknownNameError
+from .errors import BaselineError, DeviceError, RooflineError, UnknownNameError
 from .session import worker_number
 
 DEFAULT_STORAGE = "file://./.benchmarks"
@@ -23,7 +23,8 @@ def percent(text: str) -> float:
     try:
         return gate.parse_tolerance(text)
     except UnknownNameError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        message = f"{text!r} is refused; write a percentage from 0% to below 100%, such as 5%"
+        raise argparse.ArgumentTypeError(message) from error
 
 
 class Comparison:
@@ -47,8 +48,13 @@ class Comparison:
         it: what matters for a kernel's time has been compared here, so the rest is made equal. A baseline of another
         card keeps its times to itself: they are taken out before pytest-benchmark can print them.
         """
+        if self.baseline:
+            raise BaselineError(
+                "--benchmark-compare matches several saved runs; give one, for the gate compares with one baseline"
+            )
         self.by_mbu = gate.check_same_card(machine_info, compared["machine_info"], self.other_card)
-        self.baseline = list(compared["benchmarks"])
+        # Benchmarks that are not this plugin's are pytest-benchmark's own business.
+        self.baseline = [b for b in compared["benchmarks"] if "rung" in b.get("extra_info", {})]
         now, then = machine_info["roofline"], compared["machine_info"]["roofline"]
         self.differences = ", ".join(
             f"{key} {now.get(key)} (was {then.get(key)})"
@@ -117,6 +123,16 @@ def default_storage(option: Any, root: Path, card: str) -> None:
     """Keep a folder of baselines for each card below .benchmarks/, unless --benchmark-storage says otherwise."""
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{root / '.benchmarks' / gate.storage_slug(card)}"
+
+
+def without_device(option: Any, why: str) -> None:
+    """No device, no times: nothing is compared, and a gate has nothing to judge.
+
+    Errors: :class:`DeviceError` if a gate was asked for.
+    """
+    if option.roofline_gate is not None:
+        raise DeviceError(f"--roofline-gate judges measured times, and there is no device: {why}")
+    option.benchmark_compare = []  # baselines are kept by card; pytest-benchmark would say that there are none
 
 
 def is_partial(option: Any) -> bool:

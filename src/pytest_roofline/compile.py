@@ -168,17 +168,26 @@ def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, s
         nvrtc.destroyProgram(program)
 
 
+def _where_headers_are(name: str) -> str:
+    if name.startswith(("cuda", "sm_", "math_", "vector_", "device_")):
+        return (
+            "CUDA's own headers come with the package nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime "
+            "(CUDA 13), part of the extras cuda12 and cuda13"
+        )
+    if name.startswith(("nv/", "cub/", "thrust/", "cooperative_groups")):
+        return "It belongs to CCCL, which this version does not put on the path: write what you need of it yourself"
+    return (
+        "NVRTC has no host library: of the C headers there are float.h, limits.h, math.h and stdint.h. Your own "
+        "headers are found beside the file that includes them with quotes"
+    )
+
+
 def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) -> str:
     text = f"{compiler()} refused {source.name} for {arch} ({error}):\n{log.strip()}\nflags: {' '.join(flags)}"
     if "unrecognized option" in log:
         text += "\nfix: NVRTC takes no nvcc-only flag (optimisation is always on, there is no -O3); remove it"
-    for header in re.findall(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log):
-        name = header[0] or header[1]
-        text += (
-            f"\nfix: the header {name} is not on the include path. CUDA's own headers come with the package "
-            "nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime (CUDA 13), part of the extras cuda12 and "
-            "cuda13; your own are found beside the file that includes them with quotes"
-        )
+    for name in re.findall(r'(?:could not|cannot) open source file "([^"]+)"', log):
+        text += f"\nfix: the header {name} is not on the include path. {_where_headers_are(name)}"
     for name in dict.fromkeys(re.findall(r'identifier "(\w+)" is undefined', log)):
         for header, identifiers in HINTS.items():
             if name in identifiers:

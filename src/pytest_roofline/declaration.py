@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from .errors import DeclarationError, RooflineError
-from .ladder import Ladder, Launch, Rung
+from .ladder import Array, Ladder, Launch, Rung, Shape
 
 CTYPES = ("float", "double", "int", "long long")
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "uint32")
+VECTORS = (1, 2, 4, 8, 16)
 
 
 def load(path: Path) -> Ladder:
@@ -23,7 +25,9 @@ def load(path: Path) -> Ladder:
     """
     path = path.resolve()
     if not path.is_file():
-        raise DeclarationError(f"there is no ladder declaration at {path}; set the ini key roofline_ladder to its path")
+        raise DeclarationError(
+            f"there is no ladder declaration at {path}; correct roofline_ladder in pytest's configuration, or --ladder"
+        )
     name = "_roofline_ladder_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -56,9 +60,13 @@ def check(ladder: Ladder) -> None:
     for rung in ladder.rungs:
         _check_rung(ladder, rung)
     for stage in ladder.stages:
+        loose_shapes = [s for shapes in stage.shapes.values() for s in shapes if not isinstance(s, Shape)]
+        if loose_shapes:
+            raise DeclarationError(f"stage {stage.name!r} has {loose_shapes[0]!r} for a shape; write Shape(M, N)")
         if unknown := sorted(set(stage.shapes) - set(ladder.operators)):
             raise DeclarationError(f"stage {stage.name!r} names operators that no rung has: {', '.join(unknown)}")
-    on_disk = {p.relative_to(ladder.root).as_posix() for p in ladder.root.rglob("*.cu")}
+    found = (path.relative_to(ladder.root) for path in ladder.root.rglob("*.cu"))
+    on_disk = {path.as_posix() for path in found if not _is_foreign(path)}
     declared = {source for rung in ladder.rungs for source in rung.sources()}
     if missing := sorted(declared - on_disk):
         raise DeclarationError(f"declared, but not there under {ladder.root}: {', '.join(missing)}")
@@ -66,16 +74,34 @@ def check(ladder: Ladder) -> None:
         raise DeclarationError(f"without an entry in the declaration, so never checked: {', '.join(loose)}")
 
 
+def _check_array(rung: Rung, array: Array) -> None:
+    if not array.dims or not {*array.dims} <= {"M", "N"}:
+        _fail(rung, f"array {array.name!r} has dims {array.dims!r}; each is M or N, and there is at least one")
+    if array.dtype not in DTYPES:
+        _fail(rung, f"array {array.name!r} has dtype {array.dtype!r}, allowed are {', '.join(DTYPES)}")
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether ``path`` lies in a hidden folder or among installed packages, as below a repository's root."""
+    return any(part.startswith(".") or part == "site-packages" for part in path.parts)
+
+
 def _check_rung(ladder: Ladder, rung: Rung) -> None:
     operator, arrays = rung.operator, rung.arrays
     if ladder.operators[operator.name] is not operator:
         _fail(rung, f"operator name {operator.name!r} stands for two different operators")
-    if not rung.launches:
-        _fail(rung, "has no launches")
+    if not isinstance(rung.launches, tuple) or not rung.launches:
+        _fail(rung, "has no launches; launches is a tuple of Launch, and one of one ends in a comma")
+    if not callable(operator.atol) or not callable(operator.reference):
+        _fail(rung, f"operator {operator.name!r} needs functions for atol (of N) and reference (of arrays and scalars)")
     if rung.source not in rung.sources():
         _fail(rung, f"no launch is from its source {rung.source}, so the file would never be compiled")
-    if len(arrays) != len(operator.inputs) + len(operator.outputs) + len(rung.scratch):
-        _fail(rung, "two arrays share a name")
+    names = [a.name for a in (*operator.inputs, *operator.outputs, *rung.scratch)]
+    names += [s.name for s in operator.scalars] + ["M", "N"]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        _fail(rung, f"arrays, scalars, M and N share names: {', '.join(doubled)}")
+    for array in arrays.values():
+        _check_array(rung, array)
     for scalar in operator.scalars:
         if scalar.ctype not in CTYPES:
             _fail(rung, f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(CTYPES)}")
@@ -101,6 +127,11 @@ def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
 
 
 def _check_launch(rung: Rung, launch: Launch) -> None:
+    for field in ("args", "reads", "writes"):
+        if isinstance(getattr(launch, field), str):
+            _fail(
+                rung, f"{launch.kernel}: {field} = {getattr(launch, field)!r} is text, not a tuple: (name,) has a comma"
+            )
     known = {*rung.arrays, *(s.name for s in rung.operator.scalars), "M", "N"}
     if unknown := [name for name in launch.args if name not in known]:
         _fail(rung, f"{launch.kernel} takes {', '.join(unknown)}, which is no array, no scalar, not M and not N")
@@ -109,6 +140,8 @@ def _check_launch(rung: Rung, launch: Launch) -> None:
         _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(stray)}, which it does not take")
     if scalars := [name for name in ledger if name not in rung.arrays]:
         _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(scalars)}, which is no array")
+    if launch.vector not in VECTORS:
+        _fail(rung, f"{launch.kernel} has vector = {launch.vector} bytes, allowed are {', '.join(map(str, VECTORS))}")
     if not 1 <= launch.threads <= 1024:
         _fail(rung, f"{launch.kernel} has a block of {launch.threads} threads, allowed are 1 to 1024")
 

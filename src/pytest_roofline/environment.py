@@ -36,6 +36,15 @@ def check_cupy(names: Iterable[str] | None = None) -> str:
     return found[0]
 
 
+def check_benchmark(active: bool) -> None:
+    """Raise :class:`SetupError` where pytest-benchmark is switched off."""
+    if not active:
+        raise SetupError(
+            "pytest-benchmark is not active (-p no:benchmark?), and pytest-roofline measures through it; leave it on, "
+            "and use --benchmark-disable to check answers without timing"
+        )
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 

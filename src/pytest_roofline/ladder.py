@@ -28,6 +28,8 @@ class Shape:
 
     def __post_init__(self) -> None:
         for name, value in (("M", self.M), ("N", self.N)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: {name} is a Python int")
             if not 1 <= value <= INT32_MAX:
                 raise RefusedError(
                     f"{name} = {value} is refused, nothing was launched: a shape needs 1 <= {name} <= {INT32_MAX} "

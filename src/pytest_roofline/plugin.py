@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import contextlib
+from collections.abc import Callable, Generator, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import cases, comparison, environment, report
+from . import cards, cases, comparison, environment, report
 from .errors import DeviceMemoryError, RooflineError, SanitizerNotFoundError
 from .gpu.sanitizer import conclude
 from .session import Session, Settings, not_checked, worker_number
@@ -25,8 +26,13 @@ COMPARISON = pytest.StashKey[comparison.Comparison]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("roofline", "CUDA kernels against the roofline")
     add = group.addoption
-    add("--roofline-device", choices=("auto", "cuda", "sim"), default="auto", help="auto: a usable GPU, else sim")
-    add("--roofline-card", metavar="NAME", default="rtx4090", help="the card that the simulator models (%(default)s)")
+    add(
+        "--roofline-device",
+        choices=("auto", "cuda", "sim"),
+        default="auto",
+        help="auto: a GPU if there is one",
+    )
+    add("--roofline-card", metavar="NAME", default="rtx4090", help="kept for the simulator (%(default)s)")
     add("--roofline-require-gpu", action="store_true", help="a missing GPU is an error, not a skip")
     add("--roofline-state", choices=("cold", "warm"), default="cold", help="L2 cache before each sample (%(default)s)")
     add(
@@ -59,15 +65,25 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[COMPARISON] = comparison.Comparison(
         config.getoption("roofline_gate"), config.getoption("roofline_other_card")
     )
-    if ladder:
-        with usage_errors():
-            environment.check_versions(metadata.version("pytest"), metadata.version("pytest-benchmark"))
-            environment.check_cupy()
-            comparison.check_options(config.option)
-            if session.missing and (session.settings.require_gpu or session.settings.device != "auto"):
-                raise pytest.UsageError(f"--roofline-require-gpu or --roofline-device: {session.missing}")
-            if not session.missing:
-                comparison.default_storage(config.option, config.rootpath, session.device.card.name)
+    if not declared(config):
+        return
+    with usage_errors():
+        environment.check_versions(metadata.version("pytest"), metadata.version("pytest-benchmark"))
+        environment.check_cupy()
+        environment.check_benchmark(hasattr(config.option, "benchmark_compare"))
+        cards.card(session.settings.card)
+        comparison.check_options(config.option)
+        assert session.ladder  # a declaration that is wrong stops the run here, once
+        session.check_device()
+        if session.missing:
+            comparison.without_device(config.option, session.missing)
+        else:
+            comparison.default_storage(config.option, config.rootpath, session.device.card.name)
+
+
+def declared(config: pytest.Config) -> bool:
+    """Whether this project has a ladder. In others the plugin leaves everything alone."""
+    return config.stash[SESSION].settings.ladder is not None
 
 
 def settings(config: pytest.Config, ladder: Path | None) -> Settings:
@@ -86,36 +102,38 @@ def settings(config: pytest.Config, ladder: Path | None) -> Settings:
     )
 
 
-class usage_errors:  # noqa: N801 - reads as a statement
-    """Shows this package's errors as pytest's usage errors: the message, and no traceback."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, RooflineError):
-            raise pytest.UsageError(str(error)) from error
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Show this package's errors as pytest's usage errors: the message, and no traceback."""
+    try:
+        yield
+    except RooflineError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    return config.stash[SESSION].header() if config.getini("roofline_ladder") else None
+    return config.stash[SESSION].header() if declared(config) else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    wanted = cases.PARAMETERS.keys() & set(metafunc.fixturenames)
-    if wanted:
-        with usage_errors():
-            ladder = metafunc.config.stash[SESSION].ladder
-            for name in sorted(wanted):
-                values = cases.PARAMETERS[name](ladder)
-                metafunc.parametrize(name, list(values.values()), ids=list(values))
+    if not declared(metafunc.config):
+        return
+    taken = {name for mark in metafunc.definition.iter_markers("parametrize") for name in cases.names_of(mark.args[0])}
+    taken |= metafunc.definition._fixtureinfo.name2fixturedefs.keys()  # the project's own fixtures of these names
+    with usage_errors():
+        for name in sorted(cases.PARAMETERS.keys() & set(metafunc.fixturenames) - taken):
+            values = cases.PARAMETERS[name](metafunc.config.stash[SESSION].ladder)
+            metafunc.parametrize(name, list(values.values()), ids=list(values))
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects by these marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
+    for item in items if declared(config) else ():
         names = getattr(item, "fixturenames", ())
         if "device" in names:
             item.add_marker(pytest.mark.gpu)
+        if "sanitize" in names:
+            item.add_marker(pytest.mark.sanitizer)
         if "roofline" in names:
             options: dict[str, Any] = {}
             for mark in item.iter_markers("benchmark"):  # inner first: marks do not merge by themselves
@@ -127,7 +145,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if worker_number() is not None and "roofline" in getattr(item, "fixturenames", ()):
+    if declared(item.config) and worker_number() is not None and "roofline" in getattr(item, "fixturenames", ()):
         pytest.fail(comparison.PARALLEL, pytrace=False)
 
 
@@ -148,18 +166,18 @@ def pytest_pyfunc_call() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    session = item.config.stash[SESSION]
-    if "device" in getattr(item, "fixturenames", ()) and not session.missing:
-        session.device.release()
+    if declared(item.config) and "device" in getattr(item, "fixturenames", ()):
+        item.config.stash[SESSION].release()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
     session = config.stash[SESSION]
-    if config.getini("roofline_ladder") and not session.missing:
+    if declared(config) and not session.missing:
         machine_info["roofline"] = session.machine()
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_benchmark_compare_machine_info(
     config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
 ) -> None:

@@ -15,6 +15,7 @@ DEFAULT_ALIGNMENT = 4
 HEAD = (
     "rung",
     "shape",
+    "L2",
     "median us",
     "GB/s",
     "MBU %",
@@ -32,12 +33,18 @@ def _number(value: Any, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def _fill(value: Any) -> str:
+    """Two digits after the point, or as many as a small grid needs not to read as zero."""
+    return "-" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
+
+
 def _cells(info: Info, baseline_marked: bool) -> list[str]:
     copy = info.get("copy_gbs")
     speedup = _number(info.get("speedup"), 2) + ("*" if baseline_marked and info.get("speedup") is not None else "")
     return [
         f"{info['rung']}",
         f"{info['rows']}x{info['columns']}",
+        f"{info['state']}",
         _number(info.get("median_us"), 2),
         _number(info.get("gbs"), 0),
         _number(info.get("mbu_percent"), 1),
@@ -47,7 +54,7 @@ def _cells(info: Info, baseline_marked: bool) -> list[str]:
         _number(info.get("ideal_speedup"), 2),
         _number(info.get("registers"), 0),
         _number(info.get("occupancy_percent"), 0),
-        _number(info.get("grid_fill"), 2),
+        _fill(info.get("grid_fill")),
     ]
 
 
@@ -63,20 +70,22 @@ def table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> 
     if not records:
         return []
     reused = {
-        (i["baseline"], i["rows"], i["columns"])
+        (i["baseline"], i["rows"], i["columns"], i["state"])
         for _, i in records
         if i["rung"] == i["baseline"] and REUSE in marks_of(i)
     }
     rows: list[tuple[list[str], str]] = []
     for fullname, info in records:
-        marked = (info["baseline"], info["rows"], info["columns"]) in reused and info["rung"] != info["baseline"]
+        marked = (info["baseline"], info["rows"], info["columns"], info["state"]) in reused and info["rung"] != info[
+            "baseline"
+        ]
         rows.append((_cells(info, marked), ", ".join(marks_of(info))))
         if then := baseline.get(fullname):
             rows.append((["  then", *_cells(then, False)[1:]], ", ".join(marks_of(then))))
     widths = [max(len(cells[i]) for cells in (list(HEAD), *(r[0] for r in rows))) for i in range(len(HEAD))]
 
     def line(cells: Sequence[str], marks: str) -> str:
-        padded = [c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        padded = [c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
         return ("  ".join(padded) + ("  " + marks if marks else "")).rstrip()
 
     return [line(HEAD, "marks"), *(line(cells, marks) for cells, marks in rows), *legend(records)]
@@ -150,7 +159,7 @@ def legend(records: Sequence[tuple[str, Info]]) -> list[str]:
     info = records[0][1]
     lines = [
         f"MBU: ledger bytes over time, of the peak of {info['peak_gbs']:.0f} GB/s ({info['peak_source']}); "
-        f"copy: against a device-to-device copy of the same footprint; L2 {info['state']}; {info['evidence']}."
+        f"copy: against a device-to-device copy of the same footprint; {info['evidence']}."
     ]
     used = dict.fromkeys(mark for _, i in records for mark in marks_of(i))
     lines += [f"{mark}: {MARKS[mark]}." for mark in MARKS if mark in used]

@@ -85,6 +85,12 @@ def parse(log: str) -> dict[str, Resources]:
     return found
 
 
+def of_kernel(image: Image, kernel: str) -> Resources:
+    """The resources of one kernel; :class:`~pytest_roofline.errors.CompileError` if the image has none of that name."""
+    image.require(kernel)
+    return of_image(image)[kernel]
+
+
 def of_image(image: Image) -> dict[str, Resources]:
     """Resources of every kernel of ``image``, in its order; :class:`ToolOutputError` if the report lacks one."""
     found = parse(image.log)

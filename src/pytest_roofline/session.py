@@ -8,27 +8,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import declaration
-from .check import Comparison, Job, images_of
-from .compile import Image
-from .errors import CompileError, DeviceError, RooflineError, UnknownNameError
+from .check import Accuracy, Job, check, images_of
+from .compile import Image, compiler
+from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
 from .gpu import device as cuda
 from .gpu import sanitizer, telemetry
 from .gpu.child import rung_job
-from .gpu.placement import Placements
 from .gpu.sanitizer_report import Report
-from .gpu.timer import Stopwatch
+from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
-from .measure import CopyCeiling, Value, copy_bytes, facts_of, finite, record
+from .measure import Bench
+from .record import Value
 from .timing import Stamp
 
-MIN_ROUNDS = 11
+MIN_ROUNDS = 31
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,14 @@ class Session:
 
     settings: Settings
     records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
-    medians: dict[tuple[str, Shape, str], float] = field(default_factory=dict)
 
     @cached_property
     def ladder(self) -> Ladder:
         """The declaration; :class:`~pytest_roofline.errors.DeclarationError` if there is none or it is wrong."""
         if self.settings.ladder is None:
             raise UnknownNameError(
-                "no ladder is declared: set the ini key roofline_ladder to the path of a declaration, "
-                "for example roofline_ladder = kernels/ladder.py"
+                "no ladder is declared: set roofline_ladder in the pytest configuration to the path of a declaration, "
+                "for example roofline_ladder = kernels/ladder.py (outside pytest, --ladder names one too)"
             )
         return declaration.load(self.settings.ladder)
 
@@ -79,6 +78,18 @@ class Session:
         """Why there is no device; empty if there is one."""
         return self._device if isinstance(self._device, str) else ""
 
+    def check_device(self) -> None:
+        """Raise :class:`DeviceError` where a device was asked for, by option, and there is none."""
+        wanted = {"--roofline-require-gpu": self.settings.require_gpu}
+        wanted[f"--roofline-device {self.settings.device}"] = self.settings.device != "auto"
+        if asked := [option for option, on in wanted.items() if on and self.missing]:
+            raise DeviceError(f"{' and '.join(asked)}: {self.missing}")
+
+    def release(self) -> None:
+        """Give the device's unused memory back, if a device was used."""
+        if isinstance(self.__dict__.get("_device"), cuda.CudaDevice):
+            self.device.release()
+
     @property
     def device(self) -> cuda.CudaDevice:
         if isinstance(self._device, str):
@@ -86,13 +97,12 @@ class Session:
         return self._device
 
     @cached_property
+    def bench(self) -> Bench:
+        return Bench(self.ladder, self.device)
+
+    @property
     def stopwatch(self) -> Stopwatch:
-        """Made after all kernels of the ladder are loaded, in its order: so code lies the same whatever is selected."""
-        for rung in self.ladder.rungs:
-            images = images_of(self.ladder, rung, self.device.arch)
-            for launch in rung.launches:
-                self.device.load(images[launch.source or rung.source], launch.kernel)
-        return Stopwatch(self.device)
+        return self.bench.stopwatch
 
     @cached_property
     def timer(self) -> Callable[[], Stamp]:
@@ -102,10 +112,6 @@ class Session:
             return self.stopwatch()
 
         return cuda_events
-
-    @cached_property
-    def copies(self) -> CopyCeiling:
-        return CopyCeiling(self.device, self.stopwatch)
 
     @cached_property
     def telemetry(self) -> telemetry.Telemetry:
@@ -124,6 +130,7 @@ class Session:
             "l2_bytes": card.l2_bytes,
             "driver": self.telemetry.driver,
             "power_limit_w": self.telemetry.power_limit_w,
+            "compiler": compiler(),
             **self.device.versions,
         }
 
@@ -137,31 +144,38 @@ class Session:
         return (
             f"roofline: {self.device.evidence} on {card.name} ({card.arch}, {card.sms} SMs), peak {card.peak_gbs:.0f} "
             f"GB/s from {card.source}, driver {self.telemetry.driver or 'unknown'} (CUDA {versions['driver_cuda']}), "
-            f"CUDA {versions['runtime_cuda']}, CuPy {versions['cupy']}, L2 {self.settings.state}; nothing is skipped"
+            f"CUDA {versions['runtime_cuda']}, CuPy {versions['cupy']}, L2 {self.settings.state}; {self._skipped()}"
         )
+
+    def _skipped(self) -> str:
+        try:
+            return f"compute-sanitizer {self.sanitizer.tool.version}"
+        except SanitizerNotFoundError:
+            return (
+                "no compute-sanitizer was found, so its tests are skipped (their reason says where it was looked for)"
+            )
 
     def kernel(self, name: str) -> Any:
         """The CuPy RawKernel ``name``, compiled for the device; ``name`` as in the declaration's launches."""
-        names = []
-        for rung in self.ladder.rungs:
-            for launch in rung.launches:
-                names.append(launch.kernel)
-                if launch.kernel == name:
-                    images = images_of(self.ladder, rung, self.device.arch)
-                    return self.device.load(images[launch.source or rung.source], name)
-        raise UnknownNameError(f"there is no kernel {name!r}; declared are {', '.join(dict.fromkeys(names))}")
+        launches = [(rung, launch) for rung in self.ladder.rungs for launch in rung.launches]
+        sources = {launch.source or rung.source: rung for rung, launch in launches if launch.kernel == name}
+        if not sources:
+            names = dict.fromkeys(launch.kernel for _, launch in launches)
+            raise UnknownNameError(f"there is no kernel {name!r}; declared are {', '.join(names)}")
+        if len(sources) > 1:
+            raise UnknownNameError(f"kernel {name!r} is in {' and '.join(sources)}: give them different names")
+        (source, rung), *_ = sources.items()
+        return self.device.load(images_of(self.ladder, rung, self.device.arch)[source], name)
 
-    def check(self, rung: Rung, shape: Shape, inputs: Mapping[str, np.ndarray] | None = None) -> Comparison:
+    def check(self, rung: Rung, shape: Shape, inputs: Mapping[str, np.ndarray] | None = None) -> Accuracy:
         """Run ``rung`` once on the device and compare with the reference."""
-        job = Job(self.device, self.ladder, rung, shape, inputs)
-        job.run()
-        return job.verify()
+        return check(self.device, self.ladder, rung, shape, inputs)
 
     @cached_property
-    def sanitizer(self) -> sanitizer.Session:
+    def sanitizer(self) -> sanitizer.Sanitizer:
         """compute-sanitizer; :class:`~pytest_roofline.errors.SanitizerNotFoundError` where there is none."""
         tool = sanitizer.find(self.settings.sanitizer, os.environ)
-        return sanitizer.Session(tool, self.device.arch, self.device.index)
+        return sanitizer.Sanitizer(tool, self.device.arch, self.device.index)
 
     def sanitize(
         self,
@@ -173,6 +187,8 @@ class Session:
     ) -> Report:
         """Run ``rung`` in a child under the sanitizer's tool ``which``; ``images`` replace its own sources."""
         assert self.settings.ladder is not None
+        if which not in sanitizer.FLAGS:
+            raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
         note = "volatile shared memory" if volatile else ""
         try:
             images = images or images_of(self.ladder, rung, self.device.arch, volatile)
@@ -192,44 +208,26 @@ class Session:
         state = state or self.settings.state
         job = Job(self.device, self.ladder, rung, shape)
         job.run()
-        comparison = job.verify()
+        accuracy = job.verify()
         if fixture.disabled:
             fixture.pedantic(job.run)
             return {}
         try:
-            return self._timed(fixture, job, comparison, state)
+            measurement = self.bench.measure(job, accuracy, state, partial(self._rounds, fixture, state))
         except BaseException:
             discard(fixture)
             raise
+        fixture.extra_info.update(measurement.record())
+        self.records.append((fixture.fullname, fixture.extra_info))
+        return dict(fixture.extra_info)
 
-    def _timed(self, fixture: Any, job: Job, comparison: Comparison, state: str) -> dict[str, Value]:
-        settings, watch, rung, shape = self.settings, self.stopwatch, job.rung, job.shape
-        copy_gbs = self.copies.gbs(copy_bytes(rung, shape), state)
-        series = Placements(self.device, job)
+    def _rounds(self, fixture: Any, state: str, series: Series) -> list[float]:
+        """Let pytest-benchmark take as many rounds as the precision asks for; the durations in seconds."""
+        watch, settings = self.stopwatch, self.settings
         rounds = watch.rounds(series, state, settings.precision, settings.budget, settings.min_rounds)
         watch.timer.late = 0
         fixture.pedantic(lambda work: work(), setup=lambda: ((watch.prepare(series, state),), {}), rounds=rounds)
-        after = telemetry.read(self.device)
-        late = watch.timer.late / rounds
-        job.verify(outputs=series.outputs())
-        median = float(fixture.stats.stats.median)
-        base = self.ladder.baseline(rung)
-        self.medians[rung.name, shape, state] = median
-        info = record(
-            self.ladder,
-            facts_of(job),
-            comparison,
-            median,
-            state,
-            watch,
-            copy_gbs,
-            after,
-            late,
-            self.medians.get((base.name, shape, state)),
-        )
-        fixture.extra_info.update(finite(info))
-        self.records.append((fixture.fullname, fixture.extra_info))
-        return dict(fixture.extra_info)
+        return list(fixture.stats.stats.data)
 
 
 def discard(fixture: Any) -> None:

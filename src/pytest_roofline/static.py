@@ -10,7 +10,7 @@ from .compile import Image
 from .errors import StaticCheckError
 from .ladder import Launch, Rung
 from .ptxstats import GlobalAccess, global_accesses
-from .resources import Resources, of_image
+from .resources import Resources, of_kernel
 
 # The architectures that are in use: A100, A10, RTX 4090 and L4, H100 and H200, B200, RTX 5090.
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -22,7 +22,7 @@ def check_resources(launch: Launch, image: Image) -> Resources:
     A stack frame alone is enough to fail: an array indexed at run time lies there without one spilled byte.
     Errors: :class:`StaticCheckError` with the figures.
     """
-    found = of_image(image)[launch.kernel]
+    found = of_kernel(image, launch.kernel)
     if found.stack_bytes or found.spill_stores or found.spill_loads:
         raise StaticCheckError(
             f"{launch.kernel} for {found.arch} keeps data in local memory, which is DRAM: {found.stack_bytes} bytes of "
@@ -38,6 +38,7 @@ def check_accesses(rung: Rung, launch: Launch, image: Image) -> None:
     A kernel that takes scratch arrays, such as a row's sum, may have narrower accesses beside the wide ones.
     Errors: :class:`StaticCheckError` with what was found and what was declared.
     """
+    image.require(launch.kernel)
     counts = Counter(global_accesses(image.ptx, launch.kernel))
     scratch = bool(set(launch.args) & {array.name for array in rung.scratch})
     for op, what, arrays in (("ld", "loads", rung.operator.inputs), ("st", "stores", rung.operator.outputs)):

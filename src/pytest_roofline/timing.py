@@ -33,7 +33,7 @@ class Clock(Protocol):
 
 
 class Timer:
-    """Makes stamps. ``overhead`` in seconds is taken off each difference (see :meth:`calibrate`).
+    """Makes stamps. ``overhead`` in seconds is taken off each difference.
 
     ``late`` counts differences whose start mark had been reached before the host had queued the end mark: the
     device had to wait for the host, and the duration holds that gap too.
@@ -98,13 +98,24 @@ class Pilot:
     median: float
     sigma: float
     wall: float
-    samples: int
+
+
+def robust_sigma(samples: Sequence[float]) -> float:
+    """Standard deviation of at least 4 ``samples`` from their interquartile range: outliers do not move it."""
+    first, _, third = statistics.quantiles(samples, n=4)
+    return (third - first) / IQR_OF_SIGMA
+
+
+def standard_error(samples: Sequence[float]) -> float | None:
+    """Standard error of the median of ``samples``, in their unit; None for fewer than 4."""
+    if len(samples) < 4:
+        return None
+    return MEDIAN_FACTOR * robust_sigma(samples) / math.sqrt(len(samples))
 
 
 def pilot_of(samples: Sequence[float], wall: float) -> Pilot:
     """Summarise ``samples`` (at least 4) that took ``wall`` seconds on the host in all."""
-    first, middle, third = statistics.quantiles(samples, n=4)
-    return Pilot(middle, (third - first) / IQR_OF_SIGMA, wall / len(samples), len(samples))
+    return Pilot(statistics.median(samples), robust_sigma(samples), wall / len(samples))
 
 
 def rounds_for(pilot: Pilot, precision: float, budget: float, at_least: int) -> int:

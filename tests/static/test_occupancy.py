@@ -8,7 +8,7 @@ from pytest_roofline.cards import CARDS, card
 from pytest_roofline.check import images_of
 from pytest_roofline.compile import compile_source
 from pytest_roofline.ladder import Ladder, Rung
-from pytest_roofline.resources import Resources, occupancy, of_image
+from pytest_roofline.resources import Resources, occupancy, of_kernel
 from pytest_roofline.source import Source
 
 
@@ -109,7 +109,7 @@ def test_every_launch_fits_every_card(ladder: Ladder, rung: Rung) -> None:
     for target in CARDS.values():
         for launch in rung.launches:
             image = compile_source(Source.read(ladder.root / (launch.source or rung.source)), target.arch)
-            found = occupancy(of_image(image)[launch.kernel], launch.threads, launch.shared, target)
+            found = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, target)
             assert found.blocks >= 1, (launch.kernel, target.name, found.why)
 
 
@@ -117,6 +117,6 @@ def test_the_driver_agrees(device, ladder, rung):
     """On a GPU the occupancy computed from ptxas's report and the card's limits is the driver's own answer."""
     for launch in rung.launches:
         image = images_of(ladder, rung, device.arch)[launch.source or rung.source]
-        computed = occupancy(of_image(image)[launch.kernel], launch.threads, launch.shared, device.card)
+        computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, device.card)
         kernel = device.load(image, launch.kernel)
         assert computed.blocks == device.driver_occupancy(kernel, launch.threads, launch.shared) > 0

@@ -13,6 +13,7 @@ import pytest
 
 import pytest_roofline
 from pytest_roofline.cards import card
+from pytest_roofline.cases import PARAMETERS
 from pytest_roofline.declaration import load
 from pytest_roofline.device import ArrayView
 from pytest_roofline.errors import RefusedError
@@ -137,6 +138,8 @@ def empty_project(pytester, monkeypatch):
 def project(empty_project):
     """A :class:`Project` with the shipped ladder and the thin perf tests, on a machine without a GPU."""
     empty_project.declare()
-    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.hide_gpu()
+    ladder = load(LADDER)
+    empty_project.cases = sum(len(PARAMETERS[name](ladder)) for name in ("perf_case", "refused_perf_case"))
     return empty_project

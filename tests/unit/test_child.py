@@ -167,7 +167,7 @@ class FakeCuda:
             self.calls.append(("device", index))
             device.cupy = cupy
 
-        monkeypatch.setattr(child, "_cupy", lambda: cupy)
+        monkeypatch.setattr(child, "import_cupy", lambda: cupy)
         monkeypatch.setattr(child.CudaDevice, "__init__", init)
         monkeypatch.setattr(child.CudaDevice, "empty", lambda device, shape, dtype: self.calls.append("poisoned"))
 

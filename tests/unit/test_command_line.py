@@ -23,7 +23,7 @@ def run(*words: str, ladder: Path = LADDER) -> int:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("s9",), 2, "there is no rung 's9'; the ladder has n1, n2, n3, n4, s1, s2, s3, s4"),
+        (("s9",), 2, "there is no rung 's9'; the ladder has n1, n2, "),
         (("n3", "0"), 2, "M, N and ITERS must be at least 1, got 0 3584 11"),
         (("n3", "8", "-5"), 2, "must be at least 1, got 8 -5 11"),
         (("n3", "8", "1000", "0"), 2, "must be at least 1, got 8 1000 0"),
@@ -87,3 +87,19 @@ def test_a_wrong_answer_ends_with_1(device, capsys, tmp_path):
     captured = capsys.readouterr()
     assert "values of y are wrong" in captured.err
     assert "GB/s" not in captured.out
+
+
+def test_the_declaration_is_the_configured_one(capsys, tmp_path, monkeypatch):
+    """Without --ladder it is the one that the pytest configuration at or above the working directory names."""
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    files = {
+        "setup.cfg": "[tool:pytest]\nroofline_ladder = a.py\n",
+        "tox.ini": "[pytest]\nroofline_ladder = b.py\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\nroofline_ladder = 'c.py'\n",
+        "pytest.ini": "[pytest]\nroofline_ladder = d.py\n",
+    }
+    for (name, text), declared in zip(files.items(), "abcd", strict=True):
+        (tmp_path / name).write_text(text)
+        assert main(["n3"]) == 2
+        assert f"no ladder declaration at {tmp_path / declared}.py" in capsys.readouterr().err

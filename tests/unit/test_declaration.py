@@ -58,7 +58,7 @@ WRONG: dict[str, tuple[Rung, str]] = {
     ),
     "array twice": (
         dataclasses.replace(RUNG, scratch=(Array("x", ("M",)),)),
-        "rung 'c1': two arrays share a name",
+        "rung 'c1': arrays, scalars, M and N share names",
     ),
     "ctype": (
         with_operator(scalars=(Scalar("a", "half", 2.0),)),
@@ -177,7 +177,7 @@ def test_a_declaration_that_is_loaded_is_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "there is no ladder declaration at .*; set the ini key roofline_ladder to its path"),
+        (None, "there is no ladder declaration at .*; correct roofline_ladder in pytest's configuration"),
         ("def", "can't be executed: SyntaxError"),
         ("1 / 0", "can't be executed: ZeroDivisionError: division by zero"),
         ("import no_such_module", "can't be executed: ModuleNotFoundError: .*no_such_module"),

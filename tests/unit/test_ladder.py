@@ -84,7 +84,7 @@ def test_columns_that_are_no_multiple_of_four_are_refused(ladder: Ladder, name: 
 def test_which_rungs_run_which_columns(ladder: Ladder) -> None:
     """The limits let each rung run exactly the columns that it can."""
     able = {
-        columns: [rung.name for rung in ladder.rungs if rung.broken_limit(Shape(2, columns)) is None]
+        columns: [name for name in LEDGER if ladder.rung(name).broken_limit(Shape(2, columns)) is None]
         for columns in (4, 1000, 1001, 8188, 8191, 8192, 8193, 8196, 152064)
     }
     every, scalar, loops = list(LEDGER), ["n1", "n2", "n3", "s1", "s2", "s3"], ["n1", "n2", "s1", "s2"]
@@ -120,16 +120,18 @@ def test_limits() -> None:
 
 def test_unknown_rung_lists_the_rungs(ladder: Ladder) -> None:
     """A rung that does not exist is an error that lists those that do."""
-    with pytest.raises(UnknownNameError, match="no rung 'n5'; the ladder has n1, n2, n3, n4, s1, s2, s3, s4"):
-        ladder.rung("n5")
+    with pytest.raises(UnknownNameError, match=r"no rung 'none'; the ladder has n1, n2, .*s4"):
+        ladder.rung("none")
 
 
 def test_families_and_baselines(ladder: Ladder) -> None:
     """The first rung of an operator is the baseline of all of its family."""
-    assert {rung.name: ladder.baseline(rung).name for rung in ladder.rungs} == dict.fromkeys(
-        ("n1", "n2", "n3", "n4"), "n1"
-    ) | dict.fromkeys(("s1", "s2", "s3", "s4"), "s1")
-    assert [rung.name for rung in ladder.family(ladder.operators["softmax"])] == ["s1", "s2", "s3", "s4"]
+    for rung in ladder.rungs:
+        family = ladder.family(rung.operator)
+        assert rung in family
+        assert ladder.baseline(rung) is family[0]
+    assert ladder.baseline(ladder.rung("n4")).name == "n1"
+    assert ladder.baseline(ladder.rung("s4")).name == "s1"
 
 
 def test_a_reused_kernel_names_its_source(ladder: Ladder) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from pytest_roofline.cards import card
-from pytest_roofline.check import Comparison, images_of
+from pytest_roofline.check import Accuracy, images_of
 from pytest_roofline.gpu.telemetry import Telemetry
 from pytest_roofline.ladder import Shape
-from pytest_roofline.measure import copy_bytes, finite, record
+from pytest_roofline.measure import copy_bytes
+from pytest_roofline.record import Measurement, finite
 from pytest_roofline.resources import of_image
 from pytest_roofline.roofline import HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
 
@@ -24,7 +25,7 @@ LARGE = Shape(8192, 3584)
 def recorded(shipped):
     """``recorded(rung, shape, median, ...)`` is the record of a measurement on an H200 that nobody made."""
 
-    def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0.0, baseline_median=None):
+    def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0, baseline_median=None):
         rung = shipped.rung(name)
         resources = {}
         for image in images_of(shipped, rung, "sm_90").values():
@@ -32,11 +33,21 @@ def recorded(shipped):
         device = SimpleNamespace(
             evidence="measured", name="NVIDIA H200", arch="sm_90", versions={"driver_cuda": "13.0", "cupy": "14.2.0"}
         )
-        watch = SimpleNamespace(timer=SimpleNamespace(overhead=overhead), device=device)
         found = facts(rung, shape, card("h200"), resources)
-        worst = Comparison(absolute=1e-7, relative=1e-6, of_tolerance=0.01, values=1, rows=1)
-        seen = Telemetry("580.159.04", 1980, 3201, 700.0, throttle)
-        return record(shipped, found, worst, median, "cold", watch, 4350.0, seen, late, baseline_median)
+        measurement = Measurement(
+            facts=found,
+            baseline=shipped.baseline(rung),
+            accuracy=Accuracy(absolute=1e-7, of_tolerance=0.01, values=1, rows=1),
+            samples=(0.98 * median, median, median, median, 1.02 * median),
+            state="cold",
+            overhead=overhead,
+            late=late,
+            copy_gbs=4350.0,
+            telemetry=Telemetry("580.159.04", 1980, 3201, 700.0, throttle),
+            device=device,
+            baseline_median=baseline_median,
+        )
+        return measurement.record()
 
     return make
 
@@ -59,6 +70,17 @@ def test_figures_follow_from_the_ledger(recorded):
     assert info["metric_valid"] is True
 
 
+def test_a_baselines_own_speedup_is_one_and_an_unknown_one_is_null(recorded):
+    """The family's first rung has speed-up 1; a rung whose baseline was not timed has none."""
+    assert recorded("n1", LARGE, 90e-6)["speedup"] == 1.0
+    assert recorded("n4", LARGE, 55e-6)["speedup"] is None
+
+
+def test_the_error_of_the_median_is_recorded(recorded):
+    """The standard error that was reached stands beside the median, in percent of it."""
+    assert 0 < recorded("n4", LARGE, 55e-6)["median_error_percent"] < 2
+
+
 def test_c41_over_the_peak_is_marked(recorded):
     """n2 in 61.4 us is 119 % of the peak: marked, and the metric is not valid."""
     info = recorded("n2", LARGE, 61.41e-6)
@@ -75,10 +97,10 @@ def test_c43_a_kernel_below_what_the_timer_resolves_is_marked(recorded):
 
 def test_throttling_and_a_late_host_are_marked(recorded):
     """A throttle reason and samples in which the device waited each have their mark and their figure."""
-    info = recorded("n4", LARGE, 55e-6, throttle=("software power cap",), late=0.1)
+    info = recorded("n4", LARGE, 55e-6, throttle=("software power cap",), late=1)
     assert {THROTTLED, HOST_LATE} <= set(marks(info))
     assert info["throttle"] == "software power cap"
-    assert info["host_late_percent"] == pytest.approx(10)
+    assert info["host_late_percent"] == pytest.approx(20)
     assert recorded("n4", LARGE, 55e-6)["throttle"] == "none"
 
 

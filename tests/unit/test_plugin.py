@@ -8,7 +8,7 @@ import pytest
 def test_without_a_gpu_one_line_says_what_was_not_checked(project):
     """Tests that need a device are skipped, the run is green, and the header and one line at the end say why."""
     result = project.run("-k", "s3")
-    result.assert_outcomes(skipped=5, passed=1, deselected=38)
+    result.assert_outcomes(skipped=5, passed=1, deselected=project.cases - 6)
     result.stdout.fnmatch_lines(["roofline: no device (no usable NVIDIA driver or device*not checked"])
     result.stdout.fnmatch_lines(["5 tests (5 in *): no CUDA device (*"])
     assert result.ret == 0
@@ -67,11 +67,18 @@ def test_a_gate_without_a_baseline_option_is_refused(project):
     result.stderr.fnmatch_lines(["ERROR: --roofline-gate needs a baseline: add --benchmark-compare*"])
 
 
-def test_a_gate_with_no_saved_run_fails(project):
-    """--benchmark-compare with nothing saved is a warning of pytest-benchmark; with the gate on the run is red."""
-    result = project.run("--roofline-gate", "--benchmark-compare", "-k", "test_refused")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gate FAILED: *"])
+def test_a_gate_without_a_device_is_refused(project):
+    """Without a device there is nothing to judge, so the gate stops the run instead of passing."""
+    result = project.run("--roofline-gate", "--benchmark-compare")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --roofline-gate judges measured times*no usable NVIDIA driver or device*"])
+
+
+def test_comparing_without_a_device_is_not_a_complaint_about_baselines(project):
+    """--benchmark-compare without a device skips like everything else, and does not say that baselines are missing."""
+    result = project.run("--benchmark-compare", "-k", "n3")
+    assert result.ret == 0
+    assert "Can't compare" not in result.stdout.str() + result.stderr.str()
 
 
 def test_a_wrong_declaration_is_an_error_without_a_traceback(project):
@@ -107,7 +114,7 @@ def test_markers_are_registered(project):
     for marker in ("gpu", "perf", "sanitizer"):
         result.stdout.fnmatch_lines([f"@pytest.mark.{marker}: *"])
     result = project.run("-m", "perf", "--collect-only", "-q")
-    result.stdout.fnmatch_lines(["*42/44 tests collected (2 deselected)*"])
+    result.stdout.fnmatch_lines([f"*{project.cases - 2}/{project.cases} tests collected (2 deselected)*"])
 
 
 def test_ids_read_and_groups_go_by_shape(project):
@@ -138,4 +145,4 @@ def test_a_benchmark_mark_keeps_its_other_options(project):
         """
     )
     result = project.run("test_a_benchmark_mark_keeps_its_other_options.py", "-k", "n3-1x3584")
-    result.assert_outcomes(passed=1, deselected=41)
+    result.assert_outcomes(passed=1, deselected=project.cases - 3)

@@ -26,10 +26,10 @@ def saved(tmp_path_factory):
 def measured(device, empty_project, saved):
     """A project with the shipped ladder and one saved run; ``baseline`` is its file."""
     empty_project.declare()
-    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.use_tests(perf="perf/test_perf.py")
     if not saved:
         result = empty_project.run(*SAVED, "--benchmark-save=base")
-        result.assert_outcomes(passed=3, deselected=41)
+        assert result.parseoutcomes()["passed"] == 3
         (path,) = empty_project.path.glob(".benchmarks/*/*/0001_base.json")
         saved["place"], saved["text"] = path.relative_to(empty_project.path), path.read_text()
     empty_project.baseline = empty_project.path / saved["place"]
@@ -128,16 +128,16 @@ def test_warm_is_declared_and_recorded(measured):
 def test_disabled_benchmarks_still_check_the_answer(device, empty_project):
     """--benchmark-disable runs each kernel once, checks it, and reports no time."""
     empty_project.declare()
-    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.use_tests(perf="perf/test_perf.py")
     result = empty_project.run(*ONE, "--benchmark-disable")
-    result.assert_outcomes(passed=2, deselected=42)
+    assert result.parseoutcomes()["passed"] == 2
     assert "median us" not in result.stdout.str()
 
 
 def test_c44_a_broken_clock_leaves_no_number(device, empty_project):
     """A clock that counts milliseconds fails the benchmark, and no table and no JSON has a time of it."""
     empty_project.declare()
-    empty_project.use_tests(perf="perf/test_ladder.py")
+    empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.pytester.makeconftest(
         """
         import pytest
@@ -197,3 +197,12 @@ def test_a_kernel_is_loaded_once(device, ladder):
     """Two jobs of a rung share one copy of its code."""
     first, second = (Job(device, ladder, ladder.rung("n3"), Shape(1, 64)) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
+
+
+def test_a_gate_with_no_saved_run_fails(device, empty_project):
+    """--benchmark-compare with nothing saved is a warning of pytest-benchmark; with the gate on the run is red."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_perf.py")
+    result = empty_project.run("--roofline-gate", "--benchmark-compare", "-k", "test_refused")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gate FAILED: *"])

@@ -36,10 +36,11 @@ def info(rung: str, **changed):
 def test_a_line_holds_the_figures():
     """Time, GB/s, MBU, share of the copy, floor, speed-up and ideal, registers, occupancy and fill, in that order."""
     head, line, *legend = table([("id", info("n4"))], {})
-    assert head.split()[:4] == ["rung", "shape", "median", "us"]
+    assert head.split()[:4] == ["rung", "shape", "L2", "median"]
     assert line.split() == [
         "n4",
         "8192x3584",
+        "cold",
         "55.04",
         "4267",
         "88.6",
@@ -75,15 +76,15 @@ def test_a_speedup_against_a_helped_baseline_has_a_star():
 def test_a_compared_row_shows_the_baselines_own_values():
     """Below a row stands what the saved run had recorded, by test id."""
     lines = table([("id", info("n4"))], {"id": info("n4", median_us=60.5, gbs=3882.0), "other": info("n1")})
-    assert lines[2].split()[:4] == ["then", "8192x3584", "60.50", "3882"]
+    assert lines[2].split()[:4] == ["then", "8192x3584", "cold", "60.50"]
     assert len([line for line in lines if line.split()[:1] == ["then"]]) == 1
 
 
 def test_missing_figures_show_as_dashes():
     """A speed-up that is not known is a dash, not a number."""
     line = table([("id", info("n4", speedup=None, copy_gbs=None))], {})[1]
-    assert line.split()[5] == "-"
-    assert line.split()[7] == "-"
+    assert line.split()[6] == "-"
+    assert line.split()[8] == "-"
 
 
 def test_tests_that_were_not_checked_are_counted_in_one_line():

@@ -14,7 +14,7 @@ from pytest_roofline.compile import compile_source
 from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
 from pytest_roofline.gpu import sanitizer
 from pytest_roofline.gpu.child import ChildJob
-from pytest_roofline.gpu.sanitizer import Session, Tool, check, conclude, does_not_compile, nearest_shape
+from pytest_roofline.gpu.sanitizer import Sanitizer, Tool, check, conclude, does_not_compile, nearest_shape
 from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, NOT_CHECKED, Report
 from pytest_roofline.ladder import Array, Launch, Limit, Operator, Rung, Shape
 from pytest_roofline.source import Source
@@ -159,7 +159,7 @@ class TestSession:
         text = CLEAN_RACE if which == "racecheck" else CLEAN_ERRORS
         canary = (REPORTS / f"{sanitizer.PLANTED[which]}.txt").read_text().replace("rms_n3", "canary_race")
         fake = FakeTool(tmp_path, report=text, canary=canary)
-        session = Session(fake.tool, "sm_90", timeout_s=20)
+        session = Sanitizer(fake.tool, "sm_90", timeout_s=20)
         for _ in range(2):
             report = session.check(which, JOB)
             assert report.verdict == CLEAN, report
@@ -169,19 +169,19 @@ class TestSession:
     def test_planted_race_not_found(self, tmp_path: Path, canary: str) -> None:
         """A tool that misses the planted race, or reports one of another kernel, has not checked anything."""
         fake = FakeTool(tmp_path, canary=canary, canary_code=0)
-        report = Session(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB)
+        report = Sanitizer(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB)
         assert report.verdict == NOT_CHECKED
         assert "planted race not found in this session" in report.reason
 
     def test_findings_need_no_canary(self, tmp_path: Path) -> None:
         """A finding stands by itself."""
         fake = FakeTool(tmp_path, report=RACE, code=86)
-        assert Session(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB).verdict == FINDINGS
+        assert Sanitizer(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB).verdict == FINDINGS
         assert len(fake.seen()) == 1
 
     def test_canary_that_does_not_compile(self, tmp_path: Path) -> None:
         """An architecture that the compiler doesn't know leaves the session without a planted defect: not checked."""
-        report = Session(FakeTool(tmp_path).tool, "sm_13").check("racecheck", JOB)
+        report = Sanitizer(FakeTool(tmp_path).tool, "sm_13").check("racecheck", JOB)
         assert report.verdict == NOT_CHECKED
         assert "sm_13" in report.reason
 

@@ -93,16 +93,16 @@ def test_rounds_reach_the_stated_precision():
     """Medians of the chosen number of normal samples scatter by the stated fraction, within a third."""
     rng = np.random.default_rng(1)
     sigma, precision = 0.03, 0.004
-    rounds = rounds_for(Pilot(1.0, sigma, 1e-6, 15), precision, 1.0, 1)
+    rounds = rounds_for(Pilot(1.0, sigma, 1e-6), precision, 1.0, 1)
     medians = [statistics.median(rng.normal(1.0, sigma, rounds)) for _ in range(400)]
     assert np.std(medians) == pytest.approx(precision, rel=0.34)
 
 
 def test_rounds_stay_within_the_budget_and_above_the_minimum():
     """A noisy kernel stops at the wall-clock budget, a steady one at the minimum, and the minimum wins."""
-    assert rounds_for(Pilot(1.0, 0.5, 0.01, 15), 0.001, 1.0, 11) == 100
-    assert rounds_for(Pilot(1.0, 0.0, 0.01, 15), 0.001, 1.0, 11) == 11
-    assert rounds_for(Pilot(1.0, 0.5, 10.0, 15), 0.001, 1.0, 11) == 11
+    assert rounds_for(Pilot(1.0, 0.5, 0.01), 0.001, 1.0, 11) == 100
+    assert rounds_for(Pilot(1.0, 0.0, 0.01), 0.001, 1.0, 11) == 11
+    assert rounds_for(Pilot(1.0, 0.5, 10.0), 0.001, 1.0, 11) == 11
 
 
 def test_the_pilot_is_not_thrown_off_by_one_outlier():

@@ -30,7 +30,7 @@ from ..compile import Image, load_image
 from ..device import Device
 from ..errors import DeviceError, WrongAnswerError
 from ..ladder import Rung, Shape
-from .device import CudaDevice, _cupy
+from .device import CudaDevice, import_cupy
 
 MARK = "roofline-child: "
 RAN, DID_NOT_RUN, USAGE, NOT_STARTED = 0, 3, 2, 127
@@ -177,7 +177,7 @@ class ExactDevice(CudaDevice):
     """
 
     def __init__(self, index: int, poison: bool) -> None:
-        _cupy().cuda.set_allocator(None)
+        import_cupy().cuda.set_allocator(None)
         super().__init__(index)
         self.poison = poison
 

@@ -19,8 +19,11 @@ from ..compile import Image
 from ..device import MEASURED, ArrayView
 from ..errors import DeviceError, DeviceMemoryError, RefusedError
 
+OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY
 
-def _cupy() -> Any:
+
+def import_cupy() -> Any:
+    """The package cupy, or :class:`DeviceError` that says what to install."""
     try:
         import cupy
     except ImportError as error:
@@ -32,7 +35,7 @@ def _cupy() -> Any:
 
 def count() -> int:
     """Usable CUDA devices; :class:`DeviceError` says why there is none (no driver, driver too old, no card)."""
-    cupy = _cupy()
+    cupy = import_cupy()
     try:
         found = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -45,13 +48,15 @@ def count() -> int:
 @contextlib.contextmanager
 def translated(what: str) -> Iterator[None]:
     """Turn CuPy's CUDA and memory errors into this package's, with ``what`` was being done."""
-    cupy = _cupy()
+    cupy = import_cupy()
     try:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         free, total = cupy.cuda.runtime.memGetInfo()
         raise DeviceMemoryError(f"{what}: {error}; {free} of {total} bytes are free on the card") from error
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        if error.status == OUT_OF_MEMORY:  # what an allocation without CuPy's pool raises
+            raise DeviceMemoryError(f"{what}: {error}") from error
         raise DeviceError(f"{what}: {error}") from error
 
 
@@ -64,7 +69,7 @@ class CudaDevice:
     evidence = MEASURED
 
     def __init__(self, index: int = 0) -> None:
-        self.cupy = _cupy()
+        self.cupy = import_cupy()
         found = count()
         if not 0 <= index < found:
             raise DeviceError(f"there is no CUDA device {index}; the driver shows {found}")

@@ -191,7 +191,7 @@ def canary_ok(
 
 
 @dataclass
-class Session:
+class Sanitizer:
     """One tool on one device for one pytest process. Each planted defect runs once, when first needed."""
 
     tool: Tool

@@ -25,7 +25,7 @@ from .device import CudaDevice, translated
 STATES = ("cold", "warm")
 FLUSH_TIMES_L2 = 4
 CALIBRATION_SAMPLES = 101
-PILOT_SAMPLES = 32
+PILOT_SAMPLES = 64
 SPIN_SAMPLES = 9
 SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sample
 # Empty launches between the spin and the start event. A launch's own data goes through memory too, and the first
@@ -138,7 +138,6 @@ class Stopwatch:
 
     def rounds(self, series: Series, state: str, precision: float, budget: float, at_least: int) -> int:
         """Rounds for the stated precision of the median, chosen by a pilot whose samples are thrown away."""
-        self.fit_spin(series)
         for _ in range(3):
             self.sample(series, state)
         begin = time.perf_counter()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pytest_roofline.arguments import check_parameters
-from pytest_roofline.check import images_of
+from pytest_roofline.check import images_of, make_inputs, reference, rows_to_check
+from pytest_roofline.gpu.sanitizer import nearest_shape
+from pytest_roofline.ladder import Shape
 from pytest_roofline.static import ARCHITECTURES, check_accesses, check_resources
 
 pytestmark = pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -34,3 +37,12 @@ def test_global_loads_and_stores(rung, compiled):
     """Each input is loaded, and each output stored, at the declared width; without a loop over the row, once."""
     for launch, image in compiled:
         check_accesses(rung, launch, image)
+
+
+def test_the_reference_gives_every_output(ladder, rung, arch):
+    """On a small shape that the rung runs the float64 reference returns each declared output, in its shape."""
+    operator, shape = rung.operator, nearest_shape(rung, Shape(2, 64))
+    inputs = make_inputs(operator, shape)
+    outputs = reference(operator, inputs, rows_to_check(operator, shape))
+    assert {name: array.shape for name, array in outputs.items()} == {a.name: a.shape(shape) for a in operator.outputs}
+    assert all(np.isfinite(array).any() for array in outputs.values())

@@ -1,0 +1,42 @@
+"""Which declaration a folder's pytest configuration names, for use outside pytest."""
+
+from __future__ import annotations
+
+import configparser
+import sys
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pytest brings it along there
+    import tomli as tomllib
+
+KEY = "roofline_ladder"
+# In pytest's own order of precedence; the section that holds pytest's keys, none for TOML.
+FILES = (
+    ("pytest.ini", "pytest"),
+    (".pytest.ini", "pytest"),
+    ("pyproject.toml", ""),
+    ("tox.ini", "pytest"),
+    ("setup.cfg", "tool:pytest"),
+)
+
+
+def declared_in(folder: Path) -> Path | None:
+    """The path that the nearest configuration at or above ``folder`` gives roofline_ladder; None if none does."""
+    for place in (folder, *folder.parents):
+        for name, section in FILES:
+            if (place / name).is_file() and (named := _value((place / name).read_text(encoding="utf-8"), section)):
+                return place / named
+    return None
+
+
+def _value(text: str, section: str) -> str | None:
+    if not section:
+        pytest_table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("pytest", {})
+        named = pytest_table.get(KEY) or pytest_table.get("ini_options", {}).get(KEY)
+        return str(named) if named else None
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    return parser.get(section, KEY, fallback=None)
