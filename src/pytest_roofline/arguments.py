@@ -60,18 +60,23 @@ def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
     Errors: :class:`RefusedError` for a value that the type can't hold.
     """
     kind: Any = SCALARS[ctype]
+    what = f"{name} = {value!r} is refused, nothing was launched: "
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise RefusedError(f"{what}it is a {type(value).__name__}, the parameter is {ctype}: give a number")
     if ctype in ("int", "long long"):
         info = np.iinfo(kind)
-        if int(value) != value or not info.min <= value <= info.max:
-            raise RefusedError(
-                f"{name} = {value!r} is refused, nothing was launched: the parameter is {ctype}, "
-                f"a whole number from {info.min} to {info.max}"
-            )
+        if not math.isfinite(value) or int(value) != value or not info.min <= value <= info.max:
+            raise RefusedError(f"{what}the parameter is {ctype}, a whole number from {info.min} to {info.max}")
         return cast(np.generic, kind(int(value)))
-    with np.errstate(over="ignore"):
-        typed = kind(value)
-    if math.isinf(float(typed)) and not math.isinf(value):
-        raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: it overflows {ctype}")
+    try:
+        with np.errstate(over="ignore", under="ignore"):
+            typed = kind(value)
+    except OverflowError:
+        typed = kind(math.inf)
+    if math.isinf(typed) and not (isinstance(value, float | np.floating) and math.isinf(value)):
+        raise RefusedError(f"{what}it overflows {ctype}")
+    if typed == 0 and value != 0:
+        raise RefusedError(f"{what}it is too small for {ctype} and would be 0")
     return cast(np.generic, typed)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .arguments import Program, bind
 from .compile import Image, compile_source
 from .device import Device
-from .errors import RefusedError, WrongAnswerError
+from .errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
 from .ladder import Ladder, Operator, Rung, Shape
 from .source import Source
 
@@ -45,7 +45,10 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, np
         if array.by_row and operator.rowwise and math.prod(extents) > TILE_ABOVE:
             extents = (min(extents[0], TILE_ROWS), *extents[1:])
         rng = np.random.default_rng([seed, index, shape.M, shape.N])
-        values = rng.random(extents, dtype=np.float32)
+        try:
+            values = rng.random(extents, dtype=np.float32)
+        except MemoryError as error:
+            raise DeviceMemoryError(f"the host has no memory for {array.name} of {extents}: {error}") from error
         values *= np.float32(array.high - array.low)
         values += np.float32(array.low)
         inputs[array.name] = values.astype(array.dtype, copy=False)
@@ -71,7 +74,14 @@ def reference(
         if array.by_row and operator.rowwise:
             host = host[rows % len(host)]
         chosen[array.name] = host.astype(np.float64)
-    return operator.reference(chosen, values)
+    outputs = operator.reference(chosen, values)
+    names = {a.name for a in operator.outputs}
+    if not isinstance(outputs, Mapping) or {*outputs} != names:
+        given = ", ".join(outputs) if isinstance(outputs, Mapping) else repr(outputs)
+        raise DeclarationError(
+            f"the reference of {operator.name} must return all of {', '.join(sorted(names))}; it returned {given}"
+        )
+    return outputs
 
 
 def compare(
@@ -112,6 +122,24 @@ def compare(
     )
 
 
+def refuse_poison(operator: Operator, name: str, got: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse values that still hold the poison they were filled with, which is NaN and would pass where NaN is due.
+
+    A NaN that the GPU computes is 0x7fffffff (PTX ISA, "Floating point comparisons"), the poison 0xffffffff.
+    """
+    if not np.issubdtype(got.dtype, np.floating) or not got.size:
+        return
+    raw = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, got.dtype.itemsize)
+    unwritten = np.argwhere((raw == 0xFF).all(axis=-1))
+    if len(unwritten):
+        first = unwritten[0]
+        row = rows[first[0]] if operator.rowwise else first[0]
+        raise WrongAnswerError(
+            f"{operator.name}: {len(unwritten)} of {got.size} values of {name} were never written, the first in row "
+            f"{row}, column {', '.join(map(str, first[1:]))}"
+        )
+
+
 def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarray]) -> None:
     """Refuse host inputs of the wrong names, shapes or dtypes before anything is allocated."""
     if {*inputs} != {a.name for a in operator.inputs}:
@@ -120,6 +148,8 @@ def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarr
         )
     for array in operator.inputs:
         host, wanted = inputs[array.name], array.shape(shape)
+        if not isinstance(host, np.ndarray):
+            raise RefusedError(f"{operator.name}: {array.name} is a {type(host).__name__}, allowed is a numpy.ndarray")
         if host.shape != wanted or host.dtype != np.dtype(array.dtype):
             raise RefusedError(
                 f"{operator.name}: {array.name} is refused, nothing was launched: it is {host.shape} of {host.dtype}, "
@@ -199,14 +229,24 @@ class Job:
                     f"{self.rung.name} {self.shape}: the kernel wrote past the end of {name}, first at byte "
                     f"{touched[0]} behind it, {touched.size} bytes within the {watched.size} that are watched"
                 )
+        self._refuse_changed_inputs()
         found = []
         outputs = self.outputs if outputs is None else outputs
         for name, want in reference(operator, self.inputs, rows, self.scalars).items():
             try:
-                found.append(compare(operator, name, self._download(outputs[name], rows), want, rows, self.shape.N))
+                got = self._download(outputs[name], rows)
+                refuse_poison(operator, name, got, rows)
+                found.append(compare(operator, name, got, want, rows, self.shape.N))
             except WrongAnswerError as error:
                 raise WrongAnswerError(f"{self.rung.name} {self.shape}: {error}") from None
         return max(found, key=lambda accuracy: accuracy.of_tolerance)
+
+    def _refuse_changed_inputs(self) -> None:
+        """A kernel that writes its inputs would be right once. Small shapes only, for large ones take long to fetch."""
+        for name, host in self.inputs.items():
+            small = math.prod(self.arrays[name].shape) <= CHECK_ALL and len(host) == len(self.arrays[name])
+            if small and self.device.download(self.arrays[name]).tobytes() != np.ascontiguousarray(host).tobytes():
+                raise WrongAnswerError(f"{self.rung.name} {self.shape}: the kernel changed its input {name}")
 
     def _download(self, output: Any, rows: np.ndarray) -> np.ndarray:
         if not self.rung.operator.rowwise or len(rows) == self.shape.M:

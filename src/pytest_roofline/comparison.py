@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ PARALLEL = (
 
 
 def percent(text: str) -> float:
-    """An option's "5%" as a fraction."""
+    """An option's "5%" as a fraction, above 0."""
     try:
-        return gate.parse_tolerance(text)
-    except UnknownNameError as error:
-        message = f"{text!r} is refused; write a percentage from 0% to below 100%, such as 5%"
-        raise argparse.ArgumentTypeError(message) from error
+        fraction = gate.parse_tolerance(text)
+    except UnknownNameError:
+        fraction = 0.0
+    if fraction <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is refused; write a percentage above 0% and below 100%, such as 5%")
+    return fraction
 
 
 class Comparison:
@@ -40,6 +42,11 @@ class Comparison:
         self.differences = ""
         self.verdicts: list[gate.Verdict] = []
         self.failed: list[str] = []
+        self.judged = False
+        self.deselected: set[str] = set()
+        self.collected: set[str] = set()
+        self.files: set[str] = set()
+        self.by_id = False
 
     def load(self, machine_info: dict[str, Any], compared: dict[str, Any]) -> None:
         """Take ``compared``, a saved run, as the baseline; :class:`BaselineError` if it is of another card.
@@ -52,9 +59,10 @@ class Comparison:
             raise BaselineError(
                 "--benchmark-compare matches several saved runs; give one, for the gate compares with one baseline"
             )
+        gate.check_form(compared, "the baseline")
         self.by_mbu = gate.check_same_card(machine_info, compared["machine_info"], self.other_card)
         # Benchmarks that are not this plugin's are pytest-benchmark's own business.
-        self.baseline = [b for b in compared["benchmarks"] if "rung" in b.get("extra_info", {})]
+        self.baseline = [b for b in compared["benchmarks"] if is_ours(b)]
         now, then = machine_info["roofline"], compared["machine_info"]["roofline"]
         self.differences = ", ".join(
             f"{key} {now.get(key)} (was {then.get(key)})"
@@ -69,10 +77,14 @@ class Comparison:
         """Saved extra_info by test id."""
         return {bench["fullname"]: bench.get("extra_info", {}) for bench in self.baseline if not self.by_mbu}
 
-    def conclude(self, records: Sequence[tuple[str, Mapping[str, Any]]], partial: bool) -> None:
-        """Ask the gate. Without --roofline-gate the verdicts are shown only where cards differ, and never fail."""
+    def conclude(self, records: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Ask the gate. Without --roofline-gate the verdicts are shown only where cards differ, and never fail.
+
+        A benchmark of the baseline that was not run is forgiven only where it was deselected, or its file left out.
+        """
         if self.tolerance is None and not self.by_mbu:
             return
+        self.judged = True
         current = [
             {"fullname": name, "stats": {"median": info["median_us"] * 1e-6}, "extra_info": info}
             for name, info in records
@@ -84,11 +96,22 @@ class Comparison:
             self.failed = [str(error)] if self.tolerance is not None else []
             return
         if self.tolerance is not None:
-            self.failed = [f"{v.fullname}: {v.status}" for v in gate.failed(self.verdicts, partial)]
+            self.failed = [f"{v.fullname}: {v.status}" for v in gate.failed(self.verdicts) if not self._left_out(v)]
+
+    def _left_out(self, verdict: gate.Verdict) -> bool:
+        name = verdict.fullname
+        whole = name.split("::")[0] in self.files and not self.by_id
+        return verdict.status == "not run" and (name in self.deselected or (name not in self.collected and not whole))
+
+    def saw_collected(self, names: Iterable[str], by_id: bool) -> None:
+        """``names`` are the ids of the tests that will run; ``by_id``: the command line names single tests."""
+        self.collected = {*names}
+        self.files = {name.split("::")[0] for name in (*self.collected, *self.deselected)}
+        self.by_id = by_id
 
     def lines(self) -> list[str]:
         """What the terminal shows of it."""
-        if self.tolerance is None and not self.by_mbu:
+        if not self.judged:
             return [f"against the baseline: {self.differences}"] if self.differences else []
         shown = gate.table(self.verdicts) if self.verdicts else []
         if self.differences:
@@ -135,7 +158,15 @@ def without_device(option: Any, why: str) -> None:
     option.benchmark_compare = []  # baselines are kept by card; pytest-benchmark would say that there are none
 
 
-def is_partial(option: Any) -> bool:
-    """Whether the command line selects a part of the tests on purpose."""
-    named = any("::" in argument for argument in option.file_or_dir or ())
-    return bool(named or option.keyword or option.markexpr or getattr(option, "lf", False))
+def is_ours(benchmark: Mapping[str, Any]) -> bool:
+    """Whether a saved benchmark is of this plugin and has what its table shows."""
+    info = benchmark.get("extra_info")
+    return isinstance(info, Mapping) and all(
+        isinstance(info.get(key), kind)
+        for key, kind in (("rung", str), ("rows", int), ("columns", int), ("state", str))
+    )
+
+
+def names_single_tests(option: Any) -> bool:
+    """Whether the command line names tests by id ("file::test")."""
+    return any("::" in argument for argument in option.file_or_dir or ())

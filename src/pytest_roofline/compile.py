@@ -23,7 +23,8 @@ from .source import Source
 
 # -ftz=true is what CuPy's own RawModule adds: results under 1.18e-38 flush to zero, and __expf is one instruction
 # instead of three. -lineinfo gives the sanitizer and the simulator source lines; it changes no machine code.
-FLAGS = ("-std=c++17", "-ftz=true", "-lineinfo", "--ptxas-options=-v")
+# Without --no-source-include NVRTC looks for headers in the working directory, which the cache key does not hold.
+FLAGS = ("-std=c++17", "-ftz=true", "-lineinfo", "--ptxas-options=-v", "--no-source-include")
 
 HINTS = {
     "float.h": ("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN"),
@@ -107,7 +108,7 @@ def cuda_include() -> str | None:
 def cache_directory() -> Path:
     """Where images are kept: $PYTEST_ROOFLINE_CACHE, else pytest-roofline in the user's cache directory."""
     if named := os.environ.get("PYTEST_ROOFLINE_CACHE"):
-        return Path(named)
+        return Path(named).resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-roofline"
 
 

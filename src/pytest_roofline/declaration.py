@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
+import math
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,7 @@ from .ladder import Array, Ladder, Launch, Rung, Shape
 CTYPES = ("float", "double", "int", "long long")
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "uint32")
 VECTORS = (1, 2, 4, 8, 16)
+MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
 
 
 def load(path: Path) -> Ladder:
@@ -87,30 +89,52 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _check_rung(ladder: Ladder, rung: Rung) -> None:
-    operator, arrays = rung.operator, rung.arrays
-    if ladder.operators[operator.name] is not operator:
-        _fail(rung, f"operator name {operator.name!r} stands for two different operators")
+    if ladder.operators[rung.operator.name] is not rung.operator:
+        _fail(rung, f"operator name {rung.operator.name!r} stands for two different operators")
+    _check_operator(rung)
     if not isinstance(rung.launches, tuple) or not rung.launches:
         _fail(rung, "has no launches; launches is a tuple of Launch, and one of one ends in a comma")
-    if not callable(operator.atol) or not callable(operator.reference):
-        _fail(rung, f"operator {operator.name!r} needs functions for atol (of N) and reference (of arrays and scalars)")
     if rung.source not in rung.sources():
         _fail(rung, f"no launch is from its source {rung.source}, so the file would never be compiled")
+    if rung.alignment not in VECTORS:
+        _fail(rung, f"has alignment = {rung.alignment}, allowed are {', '.join(map(str, VECTORS))}")
+    for array in rung.arrays.values():
+        _check_array(rung, array)
+    for launch in rung.launches:
+        _check_launch(rung, launch)
+    _check_ledger(rung)
+    _check_limits_and_predictions(ladder, rung)
+
+
+def _check_operator(rung: Rung) -> None:
+    operator = rung.operator
+    if not operator.outputs:
+        _fail(rung, f"operator {operator.name!r} has no outputs")
+    if not 0 <= operator.rtol < math.inf:
+        _fail(rung, f"operator {operator.name!r} has rtol = {operator.rtol!r}; it is finite and at least 0")
+    if not callable(operator.atol) or not callable(operator.reference):
+        _fail(rung, f"operator {operator.name!r} needs functions for atol (of N) and reference (of arrays and scalars)")
+    if operator.rowwise and (loose := [a.name for a in operator.outputs if not a.by_row]):
+        _fail(rung, f"{', '.join(loose)} has no rows; give operator {operator.name!r} rowwise=False")
     names = [a.name for a in (*operator.inputs, *operator.outputs, *rung.scratch)]
     names += [s.name for s in operator.scalars] + ["M", "N"]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         _fail(rung, f"arrays, scalars, M and N share names: {', '.join(doubled)}")
-    for array in arrays.values():
-        _check_array(rung, array)
     for scalar in operator.scalars:
         if scalar.ctype not in CTYPES:
             _fail(rung, f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(CTYPES)}")
-    for launch in rung.launches:
-        _check_launch(rung, launch)
+
+
+def _check_ledger(rung: Rung) -> None:
+    outputs = [a.name for a in rung.operator.outputs]
     taken = {name for launch in rung.launches for name in launch.args}
-    if unused := [a.name for a in operator.outputs if a.name not in taken]:
+    if unused := [name for name in outputs if name not in taken]:
         _fail(rung, f"no launch takes the output {', '.join(unused)}")
-    _check_limits_and_predictions(ladder, rung)
+    written = {name for launch in rung.launches for name in launch.writes}
+    if missing := [name for name in outputs if name not in written]:
+        _fail(rung, f"the ledger of no launch writes the output {', '.join(missing)}")
+    if inputs := [a.name for a in rung.operator.inputs if a.name in written]:
+        _fail(rung, f"the ledger writes the input {', '.join(inputs)}; in-place operators are not supported")
 
 
 def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
@@ -127,6 +151,13 @@ def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
 
 
 def _check_launch(rung: Rung, launch: Launch) -> None:
+    block = launch.block
+    if not isinstance(block, tuple) or len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
+        _fail(rung, f"{launch.kernel} has block = {block!r}; it is three ints of at least 1")
+    if block[2] > MAX_BLOCK_Z:
+        _fail(rung, f"{launch.kernel} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z")
+    if launch.shared < 0:
+        _fail(rung, f"{launch.kernel} has shared = {launch.shared} bytes")
     for field in ("args", "reads", "writes"):
         if isinstance(getattr(launch, field), str):
             _fail(

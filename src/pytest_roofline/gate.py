@@ -18,14 +18,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .errors import BaselineError, UnknownNameError
 
 TOLERANCE = 0.05
 EVIDENCE = ("measured", "simulated")
 # Worst first. "slower" leads: it is the one verdict that names a regression, the others say why there is none.
-STATUSES = ("slower", "no baseline", "not comparable", "not run", "ok", "faster")
+STATUSES = ("slower", "no baseline", "not comparable", "not run", "not valid", "ok", "faster")
 FAILING = ("slower", "no baseline", "not comparable", "not run")
 OTHER_CARD = "--roofline-other-card"
 # extra_info keys that must be equal on both sides: a warm run beats any cold baseline and would hide a regression
@@ -161,18 +161,23 @@ def load(path: Path) -> dict[str, Any]:
         raise BaselineError(f"can't read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"{path} is no JSON ({error}); a run that was stopped leaves half a file") from error
+    check_form(data, str(path))
+    return cast(dict[str, Any], data)
+
+
+def check_form(data: Any, where: str) -> None:
+    """Raise :class:`BaselineError` unless ``data`` has what the gate relies on in a run that pytest-benchmark saved."""
     if not isinstance(data, dict):
-        raise BaselineError(f"{path} holds a {type(data).__name__}, not what --benchmark-json or a save writes")
+        raise BaselineError(f"{where} holds a {type(data).__name__}, not what --benchmark-json or a save writes")
     for key, kind in (("machine_info", dict), ("benchmarks", list)):
         if not isinstance(data.get(key), kind):
-            raise BaselineError(f"{path} has no {key!r} (a {kind.__name__}): pytest-benchmark did not write it")
+            raise BaselineError(f"{where} has no {key!r} (a {kind.__name__}): pytest-benchmark did not write it")
     if not data["benchmarks"]:
-        raise BaselineError(f"{path} holds no benchmark; nothing ran, or it was saved with --benchmark-disable")
+        raise BaselineError(f"{where} holds no benchmark; nothing ran, or it was saved with --benchmark-disable")
     try:
-        _by_name(data["benchmarks"], str(path))
+        _by_name(data["benchmarks"], where)
     except BaselineError as error:
-        raise BaselineError(f"{error} (in {path})") from error
-    return data
+        raise BaselineError(f"{error} (in {where})") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -237,6 +242,8 @@ def _verdict(name: str, now: list[Record], then: list[Record], tolerance: float,
         return Verdict(name, "not run", None, old, None, text)
     assert new is not None
     assert old is not None
+    if by_mbu and not all(side[0].get("extra_info", {}).get("metric_valid", True) for side in (now, then)):
+        return Verdict(name, "not valid", new, old, None, "MBU is marked as not valid: cards can't be compared by it")
     # MBU falls as time grows: turned over, one tolerance means the same for both
     slow, fast = (old, new) if by_mbu else (new, old)
     change = slow / fast - 1

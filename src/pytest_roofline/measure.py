@@ -47,7 +47,7 @@ class Bench:
                 device.load(images[launch.source or rung.source], launch.kernel)
         self.stopwatch = Stopwatch(device)
         self.copies: dict[tuple[int, str], float] = {}
-        self.medians: dict[tuple[str, Shape, str], float] = {}
+        self.times: dict[tuple[str, Shape, str], Measurement] = {}
 
     def measure(
         self, job: Job, accuracy: Accuracy, state: str, take: Callable[[Series], Sequence[float]]
@@ -76,9 +76,9 @@ class Bench:
             copy_gbs=copy_gbs,
             telemetry=seen,
             device=self.device,
-            baseline_median=self.medians.get((base.name, shape, state)) if rung.name != base.name else None,
+            baseline_time=self.times.get((base.name, shape, state)),
         )
-        self.medians[rung.name, shape, state] = measurement.median
+        self.times[rung.name, shape, state] = measurement
         return measurement
 
     def copy_gbs(self, nbytes: int, state: str) -> float:

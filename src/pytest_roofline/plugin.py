@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[COMPARISON] = comparison.Comparison(
         config.getoption("roofline_gate"), config.getoption("roofline_other_card")
     )
+    with usage_errors():
+        if session.settings.require_gpu:
+            session.check_device()
     if not declared(config):
         return
     with usage_errors():
@@ -144,6 +147,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.perf)
 
 
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        item.config.stash[COMPARISON].deselected.add(item.nodeid)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    by_id = comparison.names_single_tests(session.config.option)
+    session.config.stash[COMPARISON].saw_collected((item.nodeid for item in session.items), by_id)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if declared(item.config) and worker_number() is not None and "roofline" in getattr(item, "fixturenames", ()):
         pytest.fail(comparison.PARALLEL, pytrace=False)
@@ -189,7 +202,9 @@ def pytest_benchmark_compare_machine_info(
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     found = session.config.stash[COMPARISON]
-    found.conclude(session.config.stash[SESSION].records, comparison.is_partial(session.config.option))
+    if session.config.option.collectonly:
+        return
+    found.conclude(session.config.stash[SESSION].records)
     if found.failed and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -17,6 +17,10 @@ ACCESS = re.compile(
     r"^[\s{]*(?:\$?\w+:\s*)?(?:@!?%?\w+\s+)?(?P<op>ldu|ld|st|atom|red|cp\.async|cp\.reduce)(?P<how>(?:\.[\w:]+)+)\s+(?P<on>.*);$",
     re.MULTILINE,
 )
+UNCOUNTED = re.compile(
+    r"^[\s{]*(?:@!?%?\w+\s+)?(?:call\b|(?:ld|st)(?!\.(?:[\w:]+\.)*(?:global|shared|local|const|param)\b)\.)[^;]*;",
+    re.MULTILINE,
+)
 TYPE = re.compile(r"(?:[busf]|bf)(8|16|32|64|128)(x[24])?")
 
 
@@ -42,6 +46,14 @@ def global_accesses(ptx: str, kernel: str) -> list[GlobalAccess]:
             continue
         accesses.append(GlobalAccess(found["op"], _width(found, how)))
     return accesses
+
+
+def uncounted(ptx: str, kernel: str) -> str | None:
+    """The first instruction of ``kernel`` that may touch global memory unseen by :func:`global_accesses`.
+
+    That is a call, or a load or store that names no state space.
+    """
+    return next((found.group().strip() for found in UNCOUNTED.finditer(_body(ptx, kernel))), None)
 
 
 def _width(found: re.Match[str], how: list[str]) -> int:

@@ -26,8 +26,8 @@ LATE_SHARE = 0.05  # share of samples in which the device waited for the host, f
 class Measurement:
     """Samples of a rung in seconds, ``overhead`` of the events taken off, and all that qualifies them.
 
-    ``late`` counts samples in which the device waited for the host; ``baseline_median`` is in seconds, None where
-    the family's first rung (``baseline``) was not timed at this shape and state before.
+    ``late`` counts samples in which the device waited for the host; ``baseline_time`` is the measurement of the
+    family's first rung (``baseline``) at this shape and state, None where it was not timed before.
     """
 
     facts: Facts
@@ -40,7 +40,7 @@ class Measurement:
     copy_gbs: float
     telemetry: Telemetry
     device: CudaDevice
-    baseline_median: float | None
+    baseline_time: Measurement | None
 
     @property
     def median(self) -> float:
@@ -62,7 +62,7 @@ class Measurement:
     def speedup(self) -> float | None:
         if self.facts.rung.name == self.baseline.name:
             return 1.0
-        return None if self.baseline_median is None else self.baseline_median / self.median
+        return None if self.baseline_time is None else self.baseline_time.median / self.median
 
     def marks(self) -> list[str]:
         """The marks of :data:`pytest_roofline.roofline.MARKS` that apply."""
@@ -111,6 +111,7 @@ class Measurement:
             "copy_percent_of_peak": 100 * self.copy_gbs / card.peak_gbs,
             "baseline": self.baseline.name,
             "speedup": self.speedup,
+            "speedup_valid": self.baseline_time is None or not self.baseline_time.facts.reuse_fits_l2,
             "ideal_speedup": self.baseline.ledger_bytes(shape) / ledger,
             "footprint_bytes": rung.footprint_bytes(shape),
             "l2_bytes": card.l2_bytes,

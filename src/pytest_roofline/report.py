@@ -8,7 +8,7 @@ from typing import Any
 
 from .device import NOT_CHECKED
 from .ladder import Ladder
-from .roofline import MARKS, REUSE
+from .roofline import MARKS
 
 Info = Mapping[str, Any]
 DEFAULT_ALIGNMENT = 4
@@ -30,7 +30,7 @@ HEAD = (
 
 
 def _number(value: Any, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return f"{value:.{digits}f}" if isinstance(value, int | float) else "-"
 
 
 def _fill(value: Any) -> str:
@@ -38,9 +38,14 @@ def _fill(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
 
 
-def _cells(info: Info, baseline_marked: bool) -> list[str]:
+def _speedup(info: Info) -> str:
+    """With a star where the baseline's own time had help from the L2 cache."""
+    starred = info.get("speedup_valid") is False and info["rung"] != info.get("baseline")
+    return _number(info.get("speedup"), 2) + ("*" if starred and info.get("speedup") is not None else "")
+
+
+def _cells(info: Info) -> list[str]:
     copy = info.get("copy_gbs")
-    speedup = _number(info.get("speedup"), 2) + ("*" if baseline_marked and info.get("speedup") is not None else "")
     return [
         f"{info['rung']}",
         f"{info['rows']}x{info['columns']}",
@@ -50,7 +55,7 @@ def _cells(info: Info, baseline_marked: bool) -> list[str]:
         _number(info.get("mbu_percent"), 1),
         _number(100 * info["gbs"] / copy if copy and info.get("gbs") else None, 0),
         _number(info.get("floor_us"), 2),
-        speedup,
+        _speedup(info),
         _number(info.get("ideal_speedup"), 2),
         _number(info.get("registers"), 0),
         _number(info.get("occupancy_percent"), 0),
@@ -69,19 +74,11 @@ def table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> 
     """
     if not records:
         return []
-    reused = {
-        (i["baseline"], i["rows"], i["columns"], i["state"])
-        for _, i in records
-        if i["rung"] == i["baseline"] and REUSE in marks_of(i)
-    }
     rows: list[tuple[list[str], str]] = []
     for fullname, info in records:
-        marked = (info["baseline"], info["rows"], info["columns"], info["state"]) in reused and info["rung"] != info[
-            "baseline"
-        ]
-        rows.append((_cells(info, marked), ", ".join(marks_of(info))))
+        rows.append((_cells(info), ", ".join(marks_of(info))))
         if then := baseline.get(fullname):
-            rows.append((["  then", *_cells(then, False)[1:]], ", ".join(marks_of(then))))
+            rows.append((["  then", *_cells(then)[1:]], ", ".join(marks_of(then))))
     widths = [max(len(cells[i]) for cells in (list(HEAD), *(r[0] for r in rows))) for i in range(len(HEAD))]
 
     def line(cells: Sequence[str], marks: str) -> str:
@@ -147,7 +144,7 @@ def results_table(run: Mapping[str, Any]) -> list[str]:
     for bench in run["benchmarks"]:
         info = bench["extra_info"]
         copy = _number(100 * info["gbs"] / info["copy_gbs"], 0)
-        speedup = f"{_number(info['speedup'], 2)} ({_number(info['ideal_speedup'], 2)})"
+        speedup = f"{_speedup(info)} ({_number(info['ideal_speedup'], 2)})"
         cells = [info["rung"], f"{info['rows']} x {info['columns']}", _number(info["median_us"], 2)]
         cells += [_number(info["gbs"], 0), _number(info["mbu_percent"], 1), copy, speedup, info["marks"] or "-"]
         lines.append(f"| {' | '.join(cells)} |")
@@ -163,6 +160,6 @@ def legend(records: Sequence[tuple[str, Info]]) -> list[str]:
     ]
     used = dict.fromkeys(mark for _, i in records for mark in marks_of(i))
     lines += [f"{mark}: {MARKS[mark]}." for mark in MARKS if mark in used]
-    if REUSE in used:
+    if any("*" in _speedup(i) for _, i in records):
         lines.append("*: the rung it is compared with had a second read served by the L2 cache.")
     return lines

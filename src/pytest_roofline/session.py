@@ -216,6 +216,7 @@ class Session:
             measurement = self.bench.measure(job, accuracy, state, partial(self._rounds, fixture, state))
         except BaseException:
             discard(fixture)
+            self.records = [record for record in self.records if record[0] != fixture.fullname]
             raise
         fixture.extra_info.update(measurement.record())
         self.records.append((fixture.fullname, fixture.extra_info))

@@ -90,7 +90,7 @@ class Source:
 
 def _read(path: Path, by: Path | None) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         where = f", included by {by}" if by else ""
         raise CompileError(f"can't read {path}{where}: {error}") from error

@@ -9,7 +9,7 @@ import numpy as np
 from .compile import Image
 from .errors import StaticCheckError
 from .ladder import Launch, Rung
-from .ptxstats import GlobalAccess, global_accesses
+from .ptxstats import GlobalAccess, global_accesses, uncounted
 from .resources import Resources, of_kernel
 
 # The architectures that are in use: A100, A10, RTX 4090 and L4, H100 and H200, B200, RTX 5090.
@@ -39,6 +39,11 @@ def check_accesses(rung: Rung, launch: Launch, image: Image) -> None:
     Errors: :class:`StaticCheckError` with what was found and what was declared.
     """
     image.require(launch.kernel)
+    if launch.unrolled is not None and (hidden := uncounted(image.ptx, launch.kernel)):
+        raise StaticCheckError(
+            f"{launch.kernel} is declared as straight-line code, but {hidden!r} may touch global memory without being "
+            "counted; let the function be inlined, or take unrolled out of the declaration"
+        )
     counts = Counter(global_accesses(image.ptx, launch.kernel))
     scratch = bool(set(launch.args) & {array.name for array in rung.scratch})
     for op, what, arrays in (("ld", "loads", rung.operator.inputs), ("st", "stores", rung.operator.outputs)):

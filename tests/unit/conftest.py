@@ -4,83 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pytest_roofline
-from pytest_roofline.cards import card
 from pytest_roofline.cases import PARAMETERS
 from pytest_roofline.declaration import load
-from pytest_roofline.device import ArrayView
-from pytest_roofline.errors import RefusedError
 
 ROOT = Path(__file__).parents[2]
+FAKES = Path(__file__).parent / "fakes"
+sys.path.append(str(FAKES))
+from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - beside this file, in no package
+
 LADDER = ROOT / "kernels" / "ladder.py"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
 PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
-
-
-class FakeDevice:
-    """Runs ``bodies[kernel](grid, *args)`` for each launch, at once and in order; keeps the names in ``launched``."""
-
-    evidence = "simulated"
-    name = "fake"
-    arch = "sm_90"
-
-    def __init__(self, bodies: dict[str, Callable[..., None]]) -> None:
-        self.bodies, self.card, self.launched = bodies, card("h200"), []
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        raw = np.full(count + 256, 0xFF, np.uint8)  # aligned to 256 bytes, as CUDA's allocations are
-        start = -raw.ctypes.data % 256
-        return raw[start : start + count].view(dtype).reshape(shape)
-
-    def upload(self, host: np.ndarray) -> np.ndarray:
-        array = self.empty(host.shape, host.dtype.name)
-        array[...] = host
-        return array
-
-    def repeat_rows(self, tile: np.ndarray, rows: int) -> np.ndarray:
-        return self.upload(tile[np.arange(rows) % len(tile)])
-
-    def download(self, array: np.ndarray) -> np.ndarray:
-        return array.copy()
-
-    def view(self, array: Any) -> ArrayView:
-        if not isinstance(array, np.ndarray):
-            raise RefusedError(f"a {type(array).__name__} is refused")
-        return ArrayView(
-            array.ctypes.data, array.nbytes, array.shape, array.strides, array.dtype, array.flags.c_contiguous
-        )
-
-    def load(self, image: Any, kernel: str) -> str:
-        image.require(kernel)
-        return kernel
-
-    def launch(self, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], shared: int) -> None:
-        self.launched.append(kernel)
-        self.bodies[kernel](grid, *args)
-
-    def synchronize(self) -> None: ...
-
-    def release(self) -> None: ...
-
-
-def softmax_rows(grid: Any, x: np.ndarray, y: np.ndarray, N: Any) -> None:
-    assert x.shape == y.shape == (grid[0], int(N))
-    with np.errstate(invalid="ignore"):
-        e = np.exp(x - x.max(axis=1, keepdims=True))
-        y[...] = e / e.sum(axis=1, keepdims=True)
-
-
-def rmsnorm_rows(grid: Any, x: np.ndarray, w: np.ndarray, y: np.ndarray, N: Any, eps: Any) -> None:
-    assert isinstance(eps, np.float32)
-    y[...] = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + eps) * w
 
 
 @pytest.fixture
@@ -104,6 +46,7 @@ class Project:
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.monkeypatch, self.path = pytester, monkeypatch, pytester.path
+        self.plugins = PLUGINS
         for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
             monkeypatch.delenv(name)
         package = Path(pytest_roofline.__file__).parents[1]  # found from another folder too, if it is not installed
@@ -121,11 +64,30 @@ class Project:
         for name, path in files.items():
             shutil.copy(ROOT / "tests" / path, self.path / f"test_{name}.py")
 
+    def fake_gpu(self, **how: object) -> None:
+        """Run on the fake GPU of fakes/fake_gpu.py; ``how`` are its variables, slower=1.1 for FAKE_SLOWER."""
+        self.monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKES), os.environ["PYTHONPATH"]]))
+        self.plugins = (*PLUGINS, "-p", "fake_gpu")
+        for name, value in how.items():
+            self.monkeypatch.setenv(f"FAKE_{name.upper()}", str(value))
+
+    def with_saved(self, saved: dict[str, Any], *selection: str) -> Project:
+        """This project with a saved run of ``selection``, made once for all that share ``saved``; see ``baseline``."""
+        if not saved:
+            result = self.run(*selection, "--benchmark-save=base")
+            assert result.ret == 0, result.stdout.str()
+            (path,) = self.path.glob(".benchmarks/*/*/0001_base.json")
+            saved["place"], saved["text"] = path.relative_to(self.path), path.read_text()
+        self.baseline = self.path / saved["place"]
+        self.baseline.parent.mkdir(parents=True, exist_ok=True)
+        self.baseline.write_text(saved["text"])
+        return self
+
     def hide_gpu(self) -> None:
         self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
     def run(self, *args: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*PLUGINS, "-p", "no:cacheprovider", *args)
+        return self.pytester.runpytest_subprocess(*self.plugins, "-p", "no:cacheprovider", *args)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from pytest_roofline.arguments import bind, check_parameters, typed_scalar
 from pytest_roofline.check import images_of
 from pytest_roofline.errors import CompileError, RefusedError
-from pytest_roofline.ladder import Scalar, Shape
+from pytest_roofline.ladder import Array, Scalar, Shape
 
 SHAPE = Shape(4, 2048)
 
@@ -30,6 +30,13 @@ def test_c23_a_python_float_becomes_the_parameters_float():
         (1.5, "int", "a whole number"),
         (2**63, "long long", "the parameter is long long"),
         (1e39, "float", "overflows float"),
+        (10**400, "double", "overflows double"),
+        (1e-60, "float", "too small for float"),
+        (float("nan"), "int", "a whole number"),
+        (float("inf"), "long long", "a whole number"),
+        (True, "int", "it is a bool"),
+        ("1.5", "float", "it is a str"),
+        (None, "float", "it is a NoneType"),
     ],
 )
 def test_a_scalar_that_does_not_fit_is_refused(value, ctype, message):
@@ -127,3 +134,21 @@ def test_a_grid_that_no_card_has_is_refused(given, shipped):
     limit = given.device.card.shared_per_block_optin
     with pytest.raises(RefusedError, match=f"has at most {limit}"):
         given(rung=changed(shared=limit + 1))
+
+
+def test_binding_checks_the_kernels_parameters(given, shipped):
+    """A declaration that does not fit the compiled kernel is refused when it is bound, not when it is launched."""
+    rung = shipped.rung("n3")
+    swapped = dataclasses.replace(rung.launches[0], args=("x", "w", "y", "eps", "N"))
+    with pytest.raises(CompileError, match="eps is declared as float"):
+        given(rung=dataclasses.replace(rung, launches=(swapped,)))
+
+
+def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
+    """An output that begins where an input ends is taken; scratch that lies in an input is refused."""
+    device = given.device
+    block = device.upload(np.ones((8, 2048), np.float32))
+    given(x=block[:4], y=block[4:]).run()
+    scratch = dataclasses.replace(shipped.rung("n3"), scratch=(Array("part", ("M",)),))
+    with pytest.raises(RefusedError, match="part and x overlap"):
+        given(rung=scratch, x=block[:4], part=block[0, :4])

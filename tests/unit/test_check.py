@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from pytest_roofline import check as checking
-from pytest_roofline.check import CHECK_ALL, Job, check, compare, make_inputs, rows_to_check
-from pytest_roofline.errors import RefusedError, WrongAnswerError
-from pytest_roofline.ladder import Shape
+from pytest_roofline.check import CHECK_ALL, Job, check, compare, make_inputs, reference, rows_to_check
+from pytest_roofline.errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
+from pytest_roofline.ladder import Array, Launch, Shape
 
 SHAPE = Shape(5, 64)
 
@@ -135,3 +137,70 @@ def test_a_refusal_allocates_and_launches_nothing(shipped, fake_device):
         Job(device, shipped, shipped.rung("s3"), Shape(2, 152064))
     with pytest.raises(RefusedError, match="softmax takes x"):
         check(device, shipped, shipped.rung("s3"), SHAPE, {"z": np.zeros((5, 64), np.float32)})
+
+
+def test_an_unwritten_value_fails_where_nan_is_due(shipped, fake_device):
+    """The poison is NaN, but does not pass for the NaN that a row of -inf gives: it was never written."""
+
+    def lazy(grid, x, y, N):
+        rows = np.isfinite(x).all(axis=1)
+        e = np.exp(x[rows] - x[rows].max(axis=1, keepdims=True))
+        y[rows] = e / e.sum(axis=1, keepdims=True)
+
+    x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
+    x[0] = -np.inf
+    shape, rung = Shape(2, 64), shipped.rung("s3")
+    assert check(fake_device(), shipped, rung, shape, {"x": x}).rows == 2
+    with pytest.raises(WrongAnswerError, match="64 of 128 values of y were never written"):
+        check(fake_device(sm_s3=lazy), shipped, rung, shape, {"x": x})
+
+
+def test_a_reference_must_return_every_output(shipped):
+    """A reference that leaves an output out, or returns something else, is an error and not a pass."""
+    operator = shipped.operators["softmax"]
+    inputs = make_inputs(operator, SHAPE)
+    for wrong in (lambda a, s: {}, lambda a, s: {"z": a["x"]}, lambda a, s: None):
+        with pytest.raises(DeclarationError, match="must return all of y"):
+            reference(dataclasses.replace(operator, reference=wrong), inputs, np.arange(5))
+
+
+def test_a_kernel_that_changes_its_input_fails(shipped, fake_device):
+    """The answer is right, but x is not what it was: the second run would be wrong."""
+
+    def greedy(grid, x, y, N):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        y[...] = e / e.sum(axis=1, keepdims=True)
+        x[0, 0] = 0
+
+    with pytest.raises(WrongAnswerError, match="the kernel changed its input x"):
+        check(fake_device(sm_s3=greedy), shipped, shipped.rung("s3"), SHAPE)
+
+
+def test_the_worst_of_several_outputs_is_reported(shipped, fake_device):
+    """With two outputs the accuracy is that of the worse one, whichever comes first."""
+    for order in ((1.0, 1.001), (1.001, 1.0)):
+        outputs = (Array("a", ("M", "N")), Array("b", ("M", "N")))
+        operator = dataclasses.replace(
+            shipped.operators["softmax"], outputs=outputs, reference=lambda a, s: {"a": a["x"], "b": a["x"]}
+        )
+        launch = Launch("sm_s3", ("x", "a", "N"), reads=("x",), writes=("a", "b"))
+        rung = dataclasses.replace(shipped.rung("s3"), operator=operator, launches=(launch,))
+        job = Job(fake_device(sm_s3=lambda *_: None), shipped, rung, SHAPE)
+        for name, factor in zip("ab", order, strict=True):
+            job.outputs[name][...] = job.inputs["x"] * factor
+        assert 0.1 < job.verify().of_tolerance < 1
+
+
+def test_another_scalar_reaches_the_reference_too(shipped, fake_device):
+    """eps of a job is what kernel and reference both use."""
+    inputs = {"x": np.full((2, 64), 1e-3, np.float32), "w": np.ones(64, np.float32)}
+    job = Job(fake_device(), shipped, shipped.rung("n3"), Shape(2, 64), inputs, scalars={"eps": 3e-6})
+    job.run()
+    assert job.verify().of_tolerance < 0.1
+    assert np.allclose(job.outputs["y"], 0.5, rtol=1e-3)
+
+
+def test_no_memory_on_the_host_is_an_error_with_the_sizes(shipped):
+    """Inputs that the host can't hold are an error with their extents, so that a test is skipped and not broken."""
+    with pytest.raises(DeviceMemoryError, match=r"no memory for x of \(1009, 2147483391\)"):
+        make_inputs(shipped.operators["softmax"], Shape(1009, 2**31 - 257))

@@ -73,7 +73,7 @@ WRONG: dict[str, tuple[Rung, str]] = {
         "rung 'c1': the ledger of scale counts w, which it does not take",
     ),
     "ledger of a scalar": (with_launch(reads=("x", "a")), "rung 'c1': the ledger of scale counts a, which is no array"),
-    "no threads": (with_launch(block=(0, 1, 1)), "scale has a block of 0 threads, allowed are 1 to 1024"),
+    "no threads": (with_launch(block=(0, 1, 1)), "scale has block = (0, 1, 1); it is three ints of at least 1"),
     "too many threads": (with_launch(block=(32, 33, 1)), "scale has a block of 1056 threads, allowed are 1 to 1024"),
     "output of no launch": (
         with_operator(outputs=(Y, Array("z", ("M",)))),

@@ -25,7 +25,7 @@ LARGE = Shape(8192, 3584)
 def recorded(shipped):
     """``recorded(rung, shape, median, ...)`` is the record of a measurement on an H200 that nobody made."""
 
-    def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0, baseline_median=None):
+    def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0, baseline_time=None, raw=False):
         rung = shipped.rung(name)
         resources = {}
         for image in images_of(shipped, rung, "sm_90").values():
@@ -45,9 +45,9 @@ def recorded(shipped):
             copy_gbs=4350.0,
             telemetry=Telemetry("580.159.04", 1980, 3201, 700.0, throttle),
             device=device,
-            baseline_median=baseline_median,
+            baseline_time=baseline_time,
         )
-        return measurement.record()
+        return measurement if raw else measurement.record()
 
     return make
 
@@ -58,7 +58,7 @@ def marks(info) -> list[str]:
 
 def test_figures_follow_from_the_ledger(recorded):
     """n4 at 8192 x 3584 in 55.04 us is 4267 GB/s, 88.6 % of 4814 GB/s; floor, ideal and speed-up go with it."""
-    info = recorded("n4", LARGE, 55.04e-6, baseline_median=89.47e-6)
+    info = recorded("n4", LARGE, 55.04e-6, baseline_time=recorded("n1", LARGE, 89.47e-6, raw=True))
     assert info["ledger_bytes"] == 8 * 8192 * 3584
     assert info["gbs"] == pytest.approx(4267, abs=1)
     assert info["mbu_percent"] == pytest.approx(88.6, abs=0.1)
@@ -74,6 +74,14 @@ def test_a_baselines_own_speedup_is_one_and_an_unknown_one_is_null(recorded):
     """The family's first rung has speed-up 1; a rung whose baseline was not timed has none."""
     assert recorded("n1", LARGE, 90e-6)["speedup"] == 1.0
     assert recorded("n4", LARGE, 55e-6)["speedup"] is None
+
+
+def test_a_speedup_against_a_helped_baseline_is_not_valid(recorded):
+    """Where the baseline's second read fits L2, the speed-up against it says so in the record."""
+    for rows, valid in ((8192, True), (2048, False)):
+        shape = Shape(rows, 3584)
+        baseline = recorded("n1", shape, 90e-6, raw=True)
+        assert recorded("n4", shape, 55e-6, baseline_time=baseline)["speedup_valid"] is valid
 
 
 def test_the_error_of_the_median_is_recorded(recorded):

@@ -27,15 +27,7 @@ def measured(device, empty_project, saved):
     """A project with the shipped ladder and one saved run; ``baseline`` is its file."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
-    if not saved:
-        result = empty_project.run(*SAVED, "--benchmark-save=base")
-        assert result.parseoutcomes()["passed"] == 3
-        (path,) = empty_project.path.glob(".benchmarks/*/*/0001_base.json")
-        saved["place"], saved["text"] = path.relative_to(empty_project.path), path.read_text()
-    empty_project.baseline = empty_project.path / saved["place"]
-    empty_project.baseline.parent.mkdir(parents=True, exist_ok=True)
-    empty_project.baseline.write_text(saved["text"])
-    return empty_project
+    return empty_project.with_saved(saved, *SAVED)
 
 
 def edit(project, change) -> None:

@@ -170,6 +170,8 @@ def test_c61_no_summary() -> None:
             "didn't track the launch. Errors might go undetected.\n" + CLEAN_ERRORS.removeprefix(BANNER),
             "Internal Sanitizer Error",
         ),
+        ("racecheck", CLEAN_RACE + "Error: Race reported between Write access and Read access\n", "not understood"),
+        ("racecheck", CLEAN_RACE.replace(BANNER, BANNER + "=========     at k+0x10 in k.cu:3\n"), "not understood"),
         ("racecheck", NO_ATTACH, "nvidia-cuda-sanitizer-api for CUDA 13"),
     ],
 )

@@ -26,9 +26,10 @@ def import_cupy() -> Any:
     """The package cupy, or :class:`DeviceError` that says what to install."""
     try:
         import cupy
-    except ImportError as error:
+    except Exception as error:  # a broken installation raises whatever it likes
         raise DeviceError(
-            f"CuPy can't be imported ({error}); install it with: pip install 'pytest-roofline[cuda12]' (or [cuda13])"
+            f"CuPy can't be imported ({type(error).__name__}: {error}); install it with: "
+            "pip install 'pytest-roofline[cuda12]' (or [cuda13])"
         ) from error
     return cupy
 

@@ -102,6 +102,7 @@ class Parsed:
     other: list[str] = field(default_factory=list)
     counts: list[tuple[int, ...]] = field(default_factory=list)
     bad_summaries: list[str] = field(default_factory=list)
+    stray: list[str] = field(default_factory=list)
     banner: bool = False
 
 
@@ -133,12 +134,13 @@ class Report:
 
 
 def parse(which: str, text: str) -> Parsed:
-    """Sort the lines of ``text`` (tool ``which``) that carry the sanitizer's prefix; others are the program's own."""
+    """Sort the lines of ``text``, the log of tool ``which``. What is not understood is kept apart, in ``other``."""
     parsed = Parsed()
     block: list[str] = []
     for raw in text.splitlines():
         line = raw.strip()
         if not line.startswith(PREFIX):
+            parsed.stray += [line] if line else []  # the program's own output is not in the tool's log
             continue
         body = line[len(PREFIX) :]
         if body.startswith("   ") and block:
@@ -158,6 +160,7 @@ def _sort(which: str, block: list[str], parsed: Parsed) -> None:
         return
     if head == "COMPUTE-SANITIZER":
         parsed.banner = True
+        parsed.stray += block[1:]
     elif kind:
         parsed.findings.append(_finding(kind, block))
     elif "SUMMARY" in head:
@@ -265,6 +268,7 @@ def _why_not(parsed: Parsed, child: ChildResult, launches: tuple[str, ...]) -> s
         (proof and proof.launched != launches, _launched(proof, launches)),
         (proof and proof.verified is False, "the answer was wrong"),
         (not parsed.banner, "the sanitizer's own first line is missing"),
+        (parsed.stray, f"the sanitizer's log has lines that are not understood: {'; '.join(parsed.stray[:3])}"),
     ]
     return next((reason for wrong, reason in reasons if wrong), "")
 

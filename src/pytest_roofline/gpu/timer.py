@@ -7,6 +7,7 @@ warm means that the rung has just run.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..compile import compile_source
-from ..errors import UnknownNameError
+from ..errors import TimerError, UnknownNameError
 from ..source import Source
 from ..timing import Stamp, Timer, pilot_of, rounds_for
 from .device import CudaDevice, translated
@@ -90,7 +91,10 @@ class Stopwatch:
             samples.append(clock.seconds(start, end))
         # The middle half, for their step of 32 ns is coarse against 1.28 us; its mean is finer than the median.
         middle = sorted(samples)[CALIBRATION_SAMPLES // 4 : -CALIBRATION_SAMPLES // 4]
-        return statistics.fmean(middle)
+        overhead = statistics.fmean(middle)
+        if not 0 < overhead < math.inf:
+            raise TimerError(f"two events with nothing between them are {overhead!r} s apart: the clock can't be used")
+        return overhead
 
     def _keep_busy(self) -> None:
         self._launch_spin(self.spin_ns)

@@ -1,0 +1,71 @@
+"""A device without hardware: NumPy arrays, and kernels that are Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pytest_roofline.cards import card
+from pytest_roofline.device import ArrayView
+from pytest_roofline.errors import RefusedError
+
+
+class FakeDevice:
+    """Runs ``bodies[kernel](grid, *args)`` for each launch, at once and in order; keeps the names in ``launched``."""
+
+    evidence = "simulated"
+    name = "fake"
+    arch = "sm_90"
+
+    def __init__(self, bodies: dict[str, Callable[..., None]]) -> None:
+        self.bodies, self.card, self.launched = bodies, card("h200"), []
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        raw = np.full(count + 256, 0xFF, np.uint8)  # aligned to 256 bytes, as CUDA's allocations are
+        start = -raw.ctypes.data % 256
+        return raw[start : start + count].view(dtype).reshape(shape)
+
+    def upload(self, host: np.ndarray) -> np.ndarray:
+        array = self.empty(host.shape, host.dtype.name)
+        array[...] = host
+        return array
+
+    def repeat_rows(self, tile: np.ndarray, rows: int) -> np.ndarray:
+        return self.upload(tile[np.arange(rows) % len(tile)])
+
+    def download(self, array: np.ndarray) -> np.ndarray:
+        return array.copy()
+
+    def view(self, array: Any) -> ArrayView:
+        if not isinstance(array, np.ndarray):
+            raise RefusedError(f"a {type(array).__name__} is refused")
+        return ArrayView(
+            array.ctypes.data, array.nbytes, array.shape, array.strides, array.dtype, array.flags.c_contiguous
+        )
+
+    def load(self, image: Any, kernel: str) -> str:
+        image.require(kernel)
+        return kernel
+
+    def launch(self, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], shared: int) -> None:
+        self.launched.append(kernel)
+        self.bodies[kernel](grid, *args)
+
+    def synchronize(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def softmax_rows(grid: Any, x: np.ndarray, y: np.ndarray, N: Any) -> None:
+    assert x.shape == y.shape == (grid[0], int(N))
+    with np.errstate(invalid="ignore"):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        y[...] = e / e.sum(axis=1, keepdims=True)
+
+
+def rmsnorm_rows(grid: Any, x: np.ndarray, w: np.ndarray, y: np.ndarray, N: Any, eps: Any) -> None:
+    assert isinstance(eps, np.float32)
+    y[...] = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + eps) * w
