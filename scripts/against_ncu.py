@@ -28,7 +28,7 @@ from pytest_roofline.session import Session, Settings
 ROOT = Path(__file__).parents[1]
 CACHE_CONTROL = {"cold": "all", "warm": "none"}
 LAUNCHES = 41  # under ncu; the first is thrown away
-PRECISION, BUDGET, ROUNDS = 0.001, 2.0, 101
+PRECISION, BUDGET, ROUNDS = 0.001, 0.5, 101
 LONG_US, RELATIVE, ABSOLUTE_US = 10.0, 0.03, 0.5
 
 
