@@ -44,6 +44,21 @@ def test_tolerance_bounds_both_sides(now: float, status: str) -> None:
     assert bool(gate.failed([verdict])) == (status == "slower")
 
 
+@pytest.mark.parametrize(("now", "status"), [(7.9e-6, "ok"), (8.0e-6, "slower"), (7.0e-6, "ok"), (6.9e-6, "faster")])
+def test_less_than_the_resolution_is_no_difference(now: float, status: str) -> None:
+    """Of a kernel of 7.45 us, 0.45 us more or less is the driver's queue and not the kernel; 0.55 us counts."""
+    assert one(now, 7.45e-6).status == status
+
+
+def test_a_metric_that_is_not_valid_is_no_verdict_on_another_card() -> None:
+    """By MBU, a benchmark whose MBU is marked on either side is shown as such, and neither passes for better nor fails."""
+    sides = [record("n2", mbu_percent=130.0, metric_valid=False)], [record("n2", mbu_percent=80.0, metric_valid=True)]
+    for now, then in (sides, sides[::-1]):
+        (verdict,) = gate.verdicts(now, then, by_mbu=True)
+        assert verdict.status == "not valid"
+        assert gate.failed([verdict]) == []
+
+
 def test_tolerance_is_the_callers() -> None:
     """The same 4 % fails at a tolerance of 3 %."""
     assert one(1.04e-3, 1e-3, tolerance=0.03).status == "slower"

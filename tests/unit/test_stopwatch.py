@@ -1,0 +1,96 @@
+"""The stopwatch around a device's clock: calibration, states, spin. No GPU: launches are counted, times are given."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pytest_roofline.errors import TimerError, UnknownNameError
+from pytest_roofline.gpu.timer import LEADS, SPIN_NS, Stopwatch
+from pytest_roofline.timing import Timer
+
+
+class Clock:
+    """Differences of 1.28 us; every ``late``-th start has been reached too early, and then 2.4 us more."""
+
+    def __init__(self, late: int = 0) -> None:
+        self.late, self.pairs = late, 0
+
+    def record(self) -> int:
+        return 0
+
+    def reached(self, mark: int) -> bool:
+        self.pairs += 1
+        return bool(self.late) and self.pairs % self.late == 0
+
+    def seconds(self, start: int, end: int) -> float:
+        was_late = bool(self.late) and self.pairs % self.late == 0
+        return 3.68e-6 if was_late else 1.28e-6
+
+
+@pytest.fixture
+def watch(fake_device):
+    """A stopwatch that is not calibrated yet; ``log`` names what is queued, a spin with its nanoseconds."""
+    made = Stopwatch.__new__(Stopwatch)
+    made.log = []
+    made.device = fake_device(
+        spin=lambda grid, ns: made.log.append(int(ns)), flush=lambda grid, *args: made.log.append("flush")
+    )
+    made.timer, made.spin_ns, made._random = Timer(Clock()), SPIN_NS, random.Random(0)
+    made._spin, made._flush, made._flush_args = "spin", "flush", ()
+    return made
+
+
+def test_the_overhead_is_that_of_two_events_behind_a_busy_device(watch):
+    """Calibration gives the clock's difference with nothing between the events."""
+    assert watch._calibrate() == pytest.approx(1.28e-6)
+
+
+def test_samples_that_hold_the_hosts_gap_are_left_out(watch):
+    """Where the device reached the start before the end was queued, the difference is the host's, and does not count."""
+    watch.timer.clock = Clock(late=3)
+    assert watch._calibrate() == pytest.approx(1.28e-6)
+
+
+def test_a_host_that_is_always_late_is_an_error(watch):
+    """With no sample in which the device was busy there is no overhead to take off, and no number."""
+    watch.timer.clock = Clock(late=1)
+    with pytest.raises(TimerError, match="can't be calibrated"):
+        watch._calibrate()
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1e-6, float("nan")])
+def test_an_overhead_that_can_not_be_is_an_error(watch, wrong):
+    """Two events at the same time, in the wrong order, or at no time make no clock."""
+    watch.timer.clock.seconds = lambda start, end: wrong
+    with pytest.raises(TimerError, match="the clock can't be used"):
+        watch._calibrate()
+
+
+@pytest.mark.parametrize(("state", "first"), [("cold", "flush"), ("warm", "work")])
+def test_a_state_is_made_before_the_device_is_kept_busy(watch, state, first):
+    """Cold flushes, warm runs the work; then one long spin and 4 to 7 empty launches, and nothing after them."""
+    work = watch.prepare(lambda: lambda: watch.log.append("work"), state)
+    assert watch.log[0] == first
+    assert watch.log[1] == SPIN_NS
+    assert set(watch.log[2:]) == {0}
+    assert len(watch.log[2:]) in LEADS
+    work()
+    assert watch.log[-1] == "work"
+
+
+def test_the_number_of_empty_launches_varies(watch):
+    """Every phase of the driver's ring of launches is sampled."""
+    seen = set()
+    for _ in range(50):
+        watch.log.clear()
+        watch.prepare(lambda: lambda: None, "cold")
+        seen.add(len(watch.log) - 2)
+    assert seen == set(LEADS)
+
+
+def test_an_unknown_state_is_refused(watch):
+    """A state that does not exist is refused with those that do."""
+    with pytest.raises(UnknownNameError, match="cold, warm"):
+        watch.prepare(lambda: lambda: None, "tepid")
