@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,10 +143,22 @@ class StopParallel:
             self.scheduler.shouldstop = PARALLEL
 
 
+def storage_slug(card_name: str) -> str:
+    """``card_name`` as a folder name: "NVIDIA H200" -> "NVIDIA-H200".
+
+    Errors: :class:`BaselineError` if nothing of the name is left.
+    """
+    # no dot at either end: "..", and names that Windows cuts
+    slug = re.sub(r"[^A-Za-z0-9._+]+", "-", card_name).strip("-.")
+    if not slug:
+        raise BaselineError(f"the card name {card_name!r} has no letter or digit to name a folder by")
+    return slug
+
+
 def default_storage(option: Any, root: Path, card: str) -> None:
     """Keep a folder of baselines for each card below .benchmarks/, unless --benchmark-storage says otherwise."""
     if option.benchmark_storage == DEFAULT_STORAGE:
-        option.benchmark_storage = f"file://{root / '.benchmarks' / gate.storage_slug(card)}"
+        option.benchmark_storage = f"file://{root / '.benchmarks' / storage_slug(card)}"
 
 
 def without_device(option: Any, why: str) -> None:

@@ -134,18 +134,6 @@ def table(found: Iterable[Verdict]) -> list[str]:
     return [*(f"{v.status:<{width}}  {v.fullname}: {v.text}" for v in rows), f"{len(rows)} compared: {total or 'none'}"]
 
 
-def storage_slug(card_name: str) -> str:
-    """``card_name`` as a folder name: "NVIDIA H200" -> "NVIDIA-H200".
-
-    Errors: :class:`BaselineError` if nothing of the name is left.
-    """
-    # no dot at either end: "..", and names that Windows cuts
-    slug = re.sub(r"[^A-Za-z0-9._+]+", "-", card_name).strip("-.")
-    if not slug:
-        raise BaselineError(f"the card name {card_name!r} has no letter or digit to name a folder by")
-    return slug
-
-
 def parse_tolerance(text: str) -> float:
     """ "5%" -> 0.05. Errors: :class:`UnknownNameError` for anything but a percentage from 0 % to below 100 %."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text, re.ASCII)

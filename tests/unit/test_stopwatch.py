@@ -48,7 +48,7 @@ def test_the_overhead_is_that_of_two_events_behind_a_busy_device(watch):
 
 
 def test_samples_that_hold_the_hosts_gap_are_left_out(watch):
-    """Where the device reached the start before the end was queued, the difference is the host's, and does not count."""
+    """Where the device reached the start before the end was queued, the difference is the host's: not counted."""
     watch.timer.clock = Clock(late=3)
     assert watch._calibrate() == pytest.approx(1.28e-6)
 
