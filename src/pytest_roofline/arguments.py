@@ -123,22 +123,18 @@ def bind(
             held[scratch.name] = device.empty(scratch.shape(shape), scratch.dtype)
     check_arrays(device, rung, shape, held)
     values |= held
-    steps = []
-    for launch in rung.launches:
-        image = images[launch.source or rung.source]
-        check_parameters(rung, launch, image)
-        check_launch(device, launch, shape)
-        steps.append(
-            Step(
-                launch,
-                device.load(image, launch.kernel),
-                launch.grid(shape),
-                launch.block,
-                tuple(values[name] for name in launch.args),
-                launch.shared,
-            )
-        )
-    return Program(device, rung, shape, tuple(steps), images, held)
+    steps = tuple(_step(device, rung, shape, launch, images, values) for launch in rung.launches)
+    return Program(device, rung, shape, steps, images, held)
+
+
+def _step(
+    device: Device, rung: Rung, shape: Shape, launch: Launch, images: Mapping[str, Image], values: Mapping[str, Any]
+) -> Step:
+    image = images[launch.source or rung.source]
+    check_parameters(rung, launch, image)
+    check_launch(device, launch, shape)
+    args = tuple(values[name] for name in launch.args)
+    return Step(launch, device.load(image, launch.kernel), launch.grid(shape), launch.block, args, launch.shared)
 
 
 def check_launch(device: Device, launch: Launch, shape: Shape) -> None:

@@ -106,9 +106,9 @@ class Launch:
 
     ``args`` names arrays, scalars, "M" or "N" in the order of the kernel's parameters. ``reads`` and ``writes``
     are the byte ledger: each entry is one crossing of that whole array (an array read twice stands twice).
-    ``vector`` is the width in bytes of each global access of the payload. ``unrolled`` is the number of elements
-    a thread reads from each input in straight-line code, None where a loop runs over the row; the static tests
-    count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes.
+    ``vector`` is the width in bytes of each global access of the payload, the same for all arrays. ``unrolled`` is the
+    number of elements a thread reads from each input in straight-line code, None where a loop runs over the row; the
+    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes.
     """
 
     kernel: str

@@ -7,9 +7,9 @@ barriers), and of the CUDA Programming Guide, appendix "Compute Capabilities" (l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from .cards import Card
+from .resources import Resources
 
 WARP = 32
 THREADS_PER_BLOCK = 1024
@@ -17,17 +17,6 @@ REGISTERS_PER_THREAD = 255
 REGISTER_UNIT = 256  # registers are allocated a warp at a time, in units of this many (cudaOccRegAllocationGranularity)
 SUB_PARTITIONS = 4  # each with a quarter of the registers (cudaOccSubPartitionsPerMultiprocessor)
 RESERVED_SHARED = 1024  # bytes a block that the driver keeps from compute capability 8.0 on
-
-
-class Needs(Protocol):
-    """The part of :class:`pytest_roofline.resources.Resources` that bounds occupancy."""
-
-    @property
-    def registers(self) -> int: ...
-    @property
-    def shared_bytes(self) -> int: ...
-    @property
-    def barriers(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,7 @@ class Occupancy:
     why: str = ""
 
 
-def occupancy(resources: Needs, threads: int, dynamic_shared: int, card: Card) -> Occupancy:
+def occupancy(resources: Resources, threads: int, dynamic_shared: int, card: Card) -> Occupancy:
     """Occupancy of blocks of ``threads`` threads with ``dynamic_shared`` bytes of dynamic shared memory on ``card``.
 
     The kernel is taken to have opted in to shared memory above 48 KiB, and the SM's L1 to be carved out for as much
@@ -67,7 +56,7 @@ def occupancy(resources: Needs, threads: int, dynamic_shared: int, card: Card) -
     return Occupancy(blocks, blocks * warps, blocks * warps / (card.threads_per_sm // WARP), limited_by)
 
 
-def _impossible(resources: Needs, threads: int, dynamic_shared: int, card: Card) -> tuple[str, str] | None:
+def _impossible(resources: Resources, threads: int, dynamic_shared: int, card: Card) -> tuple[str, str] | None:
     """Which limit a single block breaks, and the sentence about it; None if one block fits."""
     most = min(THREADS_PER_BLOCK, card.threads_per_sm)
     if not 1 <= threads <= most:
@@ -104,7 +93,7 @@ def _warps_by_registers(registers: int, card: Card) -> int:
     return card.registers_per_sm // SUB_PARTITIONS // max(REGISTER_UNIT, _per_warp(registers)) * SUB_PARTITIONS
 
 
-def _shared_allocated(resources: Needs, dynamic: int, card: Card) -> int:
+def _shared_allocated(resources: Resources, dynamic: int, card: Card) -> int:
     """Bytes of shared memory a block takes from its SM (cudaOccMaxBlocksPerSMSmemLimit)."""
     ampere = card.capability >= 80
     return _up(resources.shared_bytes + dynamic + (RESERVED_SHARED if ampere else 0), 128 if ampere else 256)

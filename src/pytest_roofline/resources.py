@@ -1,7 +1,6 @@
 """ptxas's report, read: registers, stack, spills, shared and constant memory of each kernel.
 
 NVRTC puts the report into the program log (``--ptxas-options=-v``), nvcc prints it; both are read by the same code.
-Occupancy (:mod:`.occupancy`) and the count of memory accesses in PTX (:mod:`.ptxstats`) are offered from here too.
 """
 
 from __future__ import annotations
@@ -12,10 +11,6 @@ from dataclasses import dataclass, field
 
 from .compile import Image
 from .errors import ToolOutputError
-from .occupancy import Occupancy, occupancy
-from .ptxstats import GlobalAccess, global_accesses
-
-__all__ = ["GlobalAccess", "Occupancy", "Resources", "global_accesses", "occupancy", "of_image", "parse"]
 
 FAILURE = re.compile(r"ptxas\b.*?\b(?:fatal|error)\s*:\s*(.+)")
 ENTRY = re.compile(r"ptxas .*?Compiling entry function '([^']+)' for '([^']+)'")

@@ -17,6 +17,7 @@ import numpy as np
 from . import declaration
 from .check import Accuracy, Job, check, images_of
 from .compile import Image, compiler
+from .device import NOT_CHECKED
 from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
 from .gpu import device as cuda
 from .gpu import sanitizer, telemetry
@@ -246,4 +247,4 @@ def worker_number(environ: Mapping[str, str] | None = None) -> int | None:
 
 def not_checked(error: RooflineError | str) -> str:
     """The reason of a skip."""
-    return f"not checked: {error}"
+    return f"{NOT_CHECKED}: {error}"

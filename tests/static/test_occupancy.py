@@ -8,7 +8,8 @@ from pytest_roofline.cards import CARDS, card
 from pytest_roofline.check import images_of
 from pytest_roofline.compile import compile_source
 from pytest_roofline.ladder import Ladder, Rung
-from pytest_roofline.resources import Resources, occupancy, of_kernel
+from pytest_roofline.occupancy import occupancy
+from pytest_roofline.resources import Resources, of_kernel
 from pytest_roofline.source import Source
 
 

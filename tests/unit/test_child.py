@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import alive
 
 from pytest_roofline import declaration
 from pytest_roofline.check import GUARD, Job, images_of, reference
@@ -262,13 +263,6 @@ class TestRunChild:
         )
         assert done.returncode == 2
         assert "usage" in done.stderr
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def line(**changes: Any) -> str:

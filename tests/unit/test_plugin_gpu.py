@@ -198,3 +198,19 @@ def test_a_gate_with_no_saved_run_fails(device, empty_project):
     result = empty_project.run("--roofline-gate", "--benchmark-compare", "-k", "test_refused")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gate FAILED: *"])
+
+
+def test_c50_forty_large_cases_in_a_row(device, empty_project):
+    """Forty parametrised tests that each take 40 % of the card all fit: memory is freed between them."""
+    empty_project.declare()
+    empty_project.pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("case", range(40))
+        def test_large(device, case):
+            _, total = device.cupy.cuda.runtime.memGetInfo()
+            device.empty((int(0.4 * total) // 4,), "float32")
+        """
+    )
+    empty_project.run().assert_outcomes(passed=40)

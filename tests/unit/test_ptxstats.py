@@ -8,7 +8,7 @@ import pytest
 
 from pytest_roofline.compile import compile_source
 from pytest_roofline.errors import ToolOutputError
-from pytest_roofline.resources import GlobalAccess, global_accesses
+from pytest_roofline.ptxstats import GlobalAccess, global_accesses
 from pytest_roofline.source import Source
 
 ACCESSES = """

@@ -10,7 +10,8 @@ import pytest
 from pytest_roofline.cards import card
 from pytest_roofline.compile import Image, compile_source
 from pytest_roofline.errors import ToolOutputError
-from pytest_roofline.resources import Resources, occupancy, of_image, parse
+from pytest_roofline.occupancy import occupancy
+from pytest_roofline.resources import Resources, of_image, parse
 from pytest_roofline.source import Source
 
 NVRTC = """\

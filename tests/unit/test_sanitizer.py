@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import alive
 
 from pytest_roofline.compile import compile_source
+from pytest_roofline.device import NOT_CHECKED
 from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
 from pytest_roofline.gpu import sanitizer
 from pytest_roofline.gpu.child import ChildJob
 from pytest_roofline.gpu.sanitizer import Sanitizer, Tool, check, conclude, does_not_compile, nearest_shape
-from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, NOT_CHECKED, Report
+from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Report
 from pytest_roofline.ladder import Array, Launch, Limit, Operator, Rung, Shape
 from pytest_roofline.source import Source
 
@@ -143,13 +145,6 @@ class TestRun:
         report = check(Tool(tmp_path / "none", "1", "test"), "racecheck", JOB, 5)
         assert report.verdict == NOT_CHECKED
         assert "can't be started" in report.reason
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class TestSession:

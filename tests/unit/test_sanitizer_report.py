@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from pytest_roofline.device import NOT_CHECKED
 from pytest_roofline.gpu.child import ChildResult, Proof
-from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, NOT_CHECKED, Report, judge, parse
+from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Report, judge, parse
 
 REPORTS = Path(__file__).with_name("sanitizer_reports")
 BANNER = "========= COMPUTE-SANITIZER\n"

@@ -18,11 +18,12 @@ from importlib import metadata
 from pathlib import Path
 
 from ..compile import cache_directory, compile_source
+from ..device import NOT_CHECKED
 from ..errors import CompileError, NotCheckedError, RefusedError, RooflineError, SanitizerNotFoundError
 from ..ladder import Rung, Shape
 from ..source import Source
 from .child import CANARIES, ChildJob, canary_job, run_child
-from .sanitizer_report import CLEAN, ERROR_EXIT_CODE, FINDINGS, NOT_CHECKED, PREFIX, Report, judge
+from .sanitizer_report import CLEAN, ERROR_EXIT_CODE, FINDINGS, PREFIX, Report, judge
 
 NAME = "compute-sanitizer"
 WHEEL, OLD_WHEEL = "nvidia-cuda-sanitizer-api", "nvidia-cuda-sanitizer-api-cu12"
@@ -242,4 +243,4 @@ def conclude(report: Report, require_gpu: bool) -> str | None:
         return None
     if require_gpu:
         raise NotCheckedError(str(report))
-    return f"not checked: {report.which} of {report.subject}: {report.reason}"
+    return f"{NOT_CHECKED}: {report.which} of {report.subject}: {report.reason}"

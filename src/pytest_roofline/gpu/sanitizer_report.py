@@ -10,9 +10,10 @@ import dataclasses
 import re
 from dataclasses import dataclass, field
 
+from ..device import NOT_CHECKED
 from .child import ChildResult, Proof
 
-CLEAN, FINDINGS, NOT_CHECKED = "clean", "findings", "not checked"
+CLEAN, FINDINGS = "clean", "findings"
 ERROR_EXIT_CODE = 86  # what the sanitizer returns for errors; no exit code of Python or of the child
 PREFIX = "========="
 TAIL = 40
