@@ -65,7 +65,8 @@ def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
         raise RefusedError(f"{what}it is a {type(value).__name__}, the parameter is {ctype}: give a number")
     if ctype in ("int", "long long"):
         info = np.iinfo(kind)
-        if not math.isfinite(value) or int(value) != value or not info.min <= value <= info.max:
+        whole = isinstance(value, int | np.integer) or (math.isfinite(value) and int(value) == value)
+        if not whole or not info.min <= value <= info.max:
             raise RefusedError(f"{what}the parameter is {ctype}, a whole number from {info.min} to {info.max}")
         return cast(np.generic, kind(int(value)))
     try:
@@ -140,6 +141,8 @@ def _step(
 def check_launch(device: Device, launch: Launch, shape: Shape) -> None:
     """Refuse a grid or dynamic shared memory that the card can't have."""
     grid = launch.grid(shape)
+    if not isinstance(grid, tuple) or len(grid) != len(MAX_GRID):
+        raise RefusedError(f"{launch.kernel}: grid {grid!r} is refused, nothing was launched; it is a tuple of three")
     if any(not 1 <= extent <= limit for extent, limit in zip(grid, MAX_GRID, strict=True)):
         raise RefusedError(f"{launch.kernel}: grid {grid} is refused, nothing was launched; allowed is 1 to {MAX_GRID}")
     if launch.shared > device.card.shared_per_block_optin:

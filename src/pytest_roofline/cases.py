@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .ladder import Ladder, Limit, Rung, Shape
+import numpy as np
+
+from .ladder import INT32_MAX, Ladder, Limit, Rung, Shape
 
 WARP = 32
 RAGGED = 1000  # 3 * 256 + 232: the last trip of a loop over 256 threads has idle ones
@@ -20,9 +23,10 @@ Case = tuple[Rung, Shape]
 def boundary_columns(ladder: Ladder, rung: Rung) -> list[int]:
     """Columns below, at and above a warp, a block and every limit of the family, in elements and in whole vectors."""
     found = {1, RAGGED, rung.operator.default_shape.N}
+    itemsize = np.dtype((rung.operator.inputs or rung.operator.outputs)[0].dtype).itemsize
     for one in ladder.family(rung.operator):
         for launch in one.launches:
-            vector = launch.vector // 4
+            vector = max(1, launch.vector // itemsize)  # elements of one access
             found.add(vector)
             for width in (WARP * vector, launch.threads * vector):
                 found |= {width - vector, width, width + vector}
@@ -41,8 +45,9 @@ def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
 
 
 def refused_shapes(rung: Rung) -> list[Shape]:
-    """For each limit a shape just past it, and past it alone where that can be."""
-    return [Shape(FEW_ROWS, _past(limit)) for limit in rung.limits if limit.dim == "N"]
+    """For each limit on N a shape just past it, where such a shape can be."""
+    past = [_past(limit) for limit in rung.limits if limit.dim == "N"]
+    return [Shape(FEW_ROWS, columns) for columns in past if columns <= INT32_MAX]
 
 
 def _past(limit: Limit) -> int:
@@ -53,7 +58,9 @@ def _past_int32(rung: Rung) -> Shape:
     """A shape of over 2^31 elements that the rung runs, as wide as its limits allow."""
     bounds = [limit.at_most for limit in rung.limits if limit.at_most and limit.at_most <= ALLOCATABLE]
     columns = min([8192, *bounds])
-    return Shape(PAST_INT32 // columns + 9, columns)
+    multiples = [limit.multiple_of for limit in rung.limits if limit.dim == "N"]
+    columns -= columns % math.lcm(*multiples)
+    return Shape(PAST_INT32 // columns + 9, columns) if columns else Shape(1, 1)
 
 
 def _named(cases: Iterable[Case]) -> dict[str, Case]:
@@ -81,7 +88,11 @@ PARAMETERS: Mapping[str, Callable[[Ladder], dict[str, Any]]] = {
         if rung.broken_limit(shape) is None
     ),
     "refused_shape": lambda ladder: _named((rung, shape) for rung in ladder.rungs for shape in refused_shapes(rung)),
-    "huge_shape": lambda ladder: _named((rung, _past_int32(rung)) for rung in ladder.rungs),
+    "huge_shape": lambda ladder: _named(
+        (rung, _past_int32(rung))
+        for rung in ladder.rungs
+        if rung.broken_limit(_past_int32(rung)) is None and _past_int32(rung).M > 1
+    ),
     "perf_case": lambda ladder: _stage_cases(ladder, runs=True),
     "refused_perf_case": lambda ladder: _stage_cases(ladder, runs=False),
 }

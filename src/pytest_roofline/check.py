@@ -51,6 +51,8 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, np
             raise DeviceMemoryError(f"the host has no memory for {array.name} of {extents}: {error}") from error
         values *= np.float32(array.high - array.low)
         values += np.float32(array.low)
+        if np.issubdtype(array.dtype, np.integer):
+            values = np.floor(values)
         inputs[array.name] = values.astype(array.dtype, copy=False)
     return inputs
 
@@ -94,8 +96,8 @@ def compare(
     if got.shape != want.shape:
         raise WrongAnswerError(f"{operator.name}: {name} has shape {got.shape}, the reference {want.shape}")
     got = got.astype(np.float64)
-    allowed = operator.rtol * np.abs(want) + operator.atol(columns)
     with np.errstate(invalid="ignore"):
+        allowed = operator.rtol * np.abs(want) + operator.atol(columns)
         error = np.abs(got - want)
         # An infinite reference allows an infinite error: there only the same infinity is right.
         right = (np.isfinite(want) & (error <= allowed)) | (got == want) | (np.isnan(got) & np.isnan(want))
@@ -170,8 +172,8 @@ class Job:
     """A rung on a device at a shape, with inputs uploaded and poisoned outputs: run it, verify it, time it.
 
     ``inputs`` default to :func:`make_inputs`; ``images`` to the rung's own sources. ``guard`` is the number of bytes
-    watched behind each output; 0 gives each output exactly its size. Refusals come before anything is allocated or
-    launched.
+    watched behind each output; 0 gives each output exactly its size. A shape or an input that is refused is refused
+    before anything is allocated; whatever is refused, nothing was launched.
     """
 
     def __init__(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ class Comparison:
         self.failed: list[str] = []
         self.judged = False
         self.deselected: set[str] = set()
-        self.collected: set[str] = set()
-        self.files: set[str] = set()
-        self.by_id = False
+        self.asked: Callable[[str], bool] = lambda name: True
 
     def load(self, machine_info: dict[str, Any], compared: dict[str, Any]) -> None:
         """Take ``compared``, a saved run, as the baseline; :class:`BaselineError` if it is of another card.
@@ -98,17 +97,12 @@ class Comparison:
             return
         if self.tolerance is not None:
             self.failed = [f"{v.fullname}: {v.status}" for v in gate.failed(self.verdicts) if not self._left_out(v)]
+            if not self.failed and gate.nothing_compared(self.verdicts):
+                self.failed = ["no benchmark could be compared"]
 
     def _left_out(self, verdict: gate.Verdict) -> bool:
         name = verdict.fullname
-        whole = name.split("::")[0] in self.files and not self.by_id
-        return verdict.status == "not run" and (name in self.deselected or (name not in self.collected and not whole))
-
-    def saw_collected(self, names: Iterable[str], by_id: bool) -> None:
-        """``names`` are the ids of the tests that will run; ``by_id``: the command line names single tests."""
-        self.collected = {*names}
-        self.files = {name.split("::")[0] for name in (*self.collected, *self.deselected)}
-        self.by_id = by_id
+        return verdict.status == "not run" and (name in self.deselected or not self.asked(name))
 
     def lines(self) -> list[str]:
         """What the terminal shows of it."""
@@ -180,6 +174,22 @@ def is_ours(benchmark: Mapping[str, Any]) -> bool:
     )
 
 
-def names_single_tests(option: Any) -> bool:
-    """Whether the command line names tests by id ("file::test")."""
-    return any("::" in argument for argument in option.file_or_dir or ())
+def asked_for(config: Any) -> Callable[[str], bool]:
+    """Whether the command line asks for a test id of the rootdir: by file, folder or id, and not by --ignore."""
+    start = config.invocation_params.dir
+    wanted = [
+        (Path(os.path.normpath(start / path)), rest) for path, _, rest in (a.partition("::") for a in config.args)
+    ]
+    ignored = [Path(os.path.normpath(start / path)) for path in config.getoption("ignore") or ()]
+
+    def asked(name: str) -> bool:
+        path, _, rest = name.partition("::")
+        places = {(config.rootpath / path), *(config.rootpath / path).parents}
+        if places & {*ignored}:
+            return False
+        return any(
+            place in places and (not one or rest == one or rest.startswith((one + "[", one + "::")))
+            for place, one in wanted
+        )
+
+    return asked

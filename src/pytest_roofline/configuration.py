@@ -12,9 +12,13 @@ if sys.version_info >= (3, 11):
 else:  # pytest brings it along there
     import tomli as tomllib
 
+from .errors import UnknownNameError
+
 KEY = "roofline_ladder"
 # In pytest's own order of precedence; the section that holds pytest's keys, none for TOML.
 FILES = (
+    ("pytest.toml", ""),
+    (".pytest.toml", ""),
     ("pytest.ini", "pytest"),
     (".pytest.ini", "pytest"),
     ("pyproject.toml", ""),
@@ -24,17 +28,28 @@ FILES = (
 
 
 def declared_in(folder: Path) -> Path | None:
-    """The path that the nearest configuration at or above ``folder`` gives roofline_ladder; None if none does."""
+    """The path that the nearest configuration at or above ``folder`` gives roofline_ladder; None if none does.
+
+    Errors: :class:`UnknownNameError` for a file that can't be read as what its name says.
+    """
     for place in (folder, *folder.parents):
         for name, section in FILES:
-            if (place / name).is_file() and (named := _value((place / name).read_text(encoding="utf-8"), section)):
+            if (place / name).is_file() and (named := _read(place / name, section)):
                 return place / named
     return None
 
 
+def _read(path: Path, section: str) -> str | None:
+    try:
+        return _value(path.read_text(encoding="utf-8"), section)
+    except (OSError, ValueError, configparser.Error) as error:  # TOML and Unicode errors are ValueErrors
+        raise UnknownNameError(f"{path} can't be read for {KEY} ({error}); correct it, or name --ladder") from error
+
+
 def _value(text: str, section: str) -> str | None:
     if not section:
-        pytest_table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("pytest", {})
+        document: dict[str, Any] = tomllib.loads(text)
+        pytest_table = document.get("pytest") or document.get("tool", {}).get("pytest", {})
         named = pytest_table.get(KEY) or pytest_table.get("ini_options", {}).get(KEY)
         return str(named) if named else None
     parser = configparser.ConfigParser(interpolation=None)

@@ -14,8 +14,11 @@ from .errors import DeclarationError, RooflineError
 from .ladder import Array, Ladder, Launch, Rung, Shape
 
 CTYPES = ("float", "double", "int", "long long")
-DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "uint32")
-VECTORS = (1, 2, 4, 8, 16)
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = (*FLOATS, "bool", *INTEGERS)
+VECTORS = (1, 2, 4, 8, 16, 32)
+ALIGNMENTS = (*VECTORS, 64, 128, 256)
 MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
 
 
@@ -56,6 +59,7 @@ def check(ladder: Ladder) -> None:
     """Raise :class:`DeclarationError` on the first contradiction in ``ladder``."""
     if not ladder.rungs:
         raise DeclarationError("the ladder has no rungs")
+    _check_tuples(ladder)
     names = [rung.name for rung in ladder.rungs]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise DeclarationError(f"rung names must be unique, doubled: {', '.join(doubled)}")
@@ -81,6 +85,12 @@ def _check_array(rung: Rung, array: Array) -> None:
         _fail(rung, f"array {array.name!r} has dims {array.dims!r}; each is M or N, and there is at least one")
     if array.dtype not in DTYPES:
         _fail(rung, f"array {array.name!r} has dtype {array.dtype!r}, allowed are {', '.join(DTYPES)}")
+    if array in rung.operator.inputs and array.dtype in INTEGERS and array.high - array.low < 2:
+        _fail(
+            rung,
+            f"input {array.name!r} is {array.dtype} in [{array.low}, {array.high}): all values would be the same, "
+            "and a kernel that ignores it would pass; widen the range",
+        )
 
 
 def _is_foreign(path: Path) -> bool:
@@ -88,16 +98,41 @@ def _is_foreign(path: Path) -> bool:
     return any(part.startswith(".") or part == "site-packages" for part in path.parts)
 
 
+def _check_tuples(ladder: Ladder) -> None:
+    """A missing comma makes one thing of a tuple of one; found here, before anything walks over it."""
+    _require_tuples("the ladder", ladder, ("rungs", "stages"))
+    for stage in ladder.stages:
+        for name, shapes in stage.shapes.items():
+            _require_tuple(f"stage {stage.name!r}, {name}", shapes)
+    for rung in ladder.rungs:
+        _require_tuples(f"rung {rung.name!r}", rung, ("launches", "limits", "scratch", "predictions"))
+        _require_tuples(f"operator {rung.operator.name!r}", rung.operator, ("inputs", "outputs", "scalars"))
+        for launch in rung.launches:
+            _require_tuples(f"rung {rung.name!r}, {launch.kernel}", launch, ("args", "reads", "writes", "block"))
+        for array in (*rung.operator.inputs, *rung.operator.outputs, *rung.scratch):
+            _require_tuple(f"rung {rung.name!r}, array {array.name!r}: dims", array.dims)
+
+
+def _require_tuples(what: str, holder: object, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        _require_tuple(f"{what}: {field}", getattr(holder, field))
+
+
+def _require_tuple(what: str, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise DeclarationError(f"{what} is {value!r}, not a tuple; a tuple of one ends in a comma: (one,)")
+
+
 def _check_rung(ladder: Ladder, rung: Rung) -> None:
     if ladder.operators[rung.operator.name] is not rung.operator:
         _fail(rung, f"operator name {rung.operator.name!r} stands for two different operators")
     _check_operator(rung)
-    if not isinstance(rung.launches, tuple) or not rung.launches:
-        _fail(rung, "has no launches; launches is a tuple of Launch, and one of one ends in a comma")
+    if not rung.launches:
+        _fail(rung, "has no launches")
     if rung.source not in rung.sources():
         _fail(rung, f"no launch is from its source {rung.source}, so the file would never be compiled")
-    if rung.alignment not in VECTORS:
-        _fail(rung, f"has alignment = {rung.alignment}, allowed are {', '.join(map(str, VECTORS))}")
+    if rung.alignment not in ALIGNMENTS:
+        _fail(rung, f"has alignment = {rung.alignment}, allowed are {', '.join(map(str, ALIGNMENTS))}")
     for array in rung.arrays.values():
         _check_array(rung, array)
     for launch in rung.launches:
@@ -152,7 +187,7 @@ def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
 
 def _check_launch(rung: Rung, launch: Launch) -> None:
     block = launch.block
-    if not isinstance(block, tuple) or len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
+    if len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
         _fail(rung, f"{launch.kernel} has block = {block!r}; it is three ints of at least 1")
     if block[2] > MAX_BLOCK_Z:
         _fail(rung, f"{launch.kernel} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from .check import Accuracy, Job, images_of
+from .errors import CompileError, DeviceError
 from .gpu import telemetry
 from .gpu.device import CudaDevice
 from .gpu.placement import Placements
@@ -42,9 +44,10 @@ class Bench:
     def __init__(self, ladder: Ladder, device: CudaDevice) -> None:
         self.ladder, self.device = ladder, device
         for rung in ladder.rungs:
-            images = images_of(ladder, rung, device.arch)
-            for launch in rung.launches:
-                device.load(images[launch.source or rung.source], launch.kernel)
+            with contextlib.suppress(CompileError, DeviceError):  # a broken rung's own job says what is wrong with it
+                images = images_of(ladder, rung, device.arch)
+                for launch in rung.launches:
+                    device.load(images[launch.source or rung.source], launch.kernel)
         self.stopwatch = Stopwatch(device)
         self.copies: dict[tuple[int, str], float] = {}
         self.times: dict[tuple[str, Shape, str], Measurement] = {}

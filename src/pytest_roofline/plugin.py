@@ -121,7 +121,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not declared(metafunc.config):
         return
-    taken = {name for mark in metafunc.definition.iter_markers("parametrize") for name in cases.names_of(mark.args[0])}
+    marks = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args or "argnames" in mark.kwargs]
+    taken = {name for mark in marks for name in cases.names_of(mark.args[0] if mark.args else mark.kwargs["argnames"])}
     taken |= metafunc.definition._fixtureinfo.name2fixturedefs.keys()  # the project's own fixtures of these names
     with usage_errors():
         for name in sorted(cases.PARAMETERS.keys() & set(metafunc.fixturenames) - taken):
@@ -153,8 +154,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    by_id = comparison.names_single_tests(session.config.option)
-    session.config.stash[COMPARISON].saw_collected((item.nodeid for item in session.items), by_id)
+    session.config.stash[COMPARISON].asked = comparison.asked_for(session.config)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -93,7 +93,7 @@ def not_checked(stats: Mapping[str, Sequence[Any]]) -> list[str]:
     reasons: dict[str, Counter[str]] = {}
     for skipped in stats.get("skipped", ()):
         reason = str(skipped.longrepr[2] if isinstance(skipped.longrepr, tuple) else skipped.longrepr)
-        if NOT_CHECKED in reason:
+        if reason.removeprefix("Skipped: ").startswith(f"{NOT_CHECKED}: "):
             folder = skipped.nodeid.split("::")[0].rsplit("/", 1)[0]
             reasons.setdefault(reason.split(f"{NOT_CHECKED}: ", 1)[-1], Counter())[folder] += 1
     return [

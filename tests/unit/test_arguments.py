@@ -31,6 +31,7 @@ def test_c23_a_python_float_becomes_the_parameters_float():
         (2**63, "long long", "the parameter is long long"),
         (1e39, "float", "overflows float"),
         (10**400, "double", "overflows double"),
+        (10**400, "int", "a whole number"),
         (1e-60, "float", "too small for float"),
         (float("nan"), "int", "a whole number"),
         (float("inf"), "long long", "a whole number"),

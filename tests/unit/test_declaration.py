@@ -200,3 +200,19 @@ def test_a_refusal_inside_a_declaration_stays_what_it_is(tmp_path: Path) -> None
     (tmp_path / "ladder.py").write_text("from pytest_roofline.ladder import Shape\nShape(0, 7168)\n")
     with pytest.raises(RefusedError, match="M = 0 is refused"):
         load(tmp_path / "ladder.py")
+
+
+def test_a_missing_comma_is_named(tmp_path: Path) -> None:
+    """One thing where a tuple of one was meant is an error with the field, not a traceback."""
+    shape = Shape(1, 4)
+    good = on_disk(tmp_path, with_launch())
+    one = good.rungs[0]
+    cases = {
+        "the ladder: stages": dataclasses.replace(good, stages=Stage("s", {})),
+        "stage 's', scale": dataclasses.replace(good, stages=(Stage("s", {"scale": shape}),)),
+        "limits": dataclasses.replace(good, rungs=(dataclasses.replace(one, limits=Limit("N", "why", at_most=4)),)),
+        "scratch": dataclasses.replace(good, rungs=(dataclasses.replace(one, scratch=Array("t", ("M",))),)),
+    }
+    for said, ladder in cases.items():
+        with pytest.raises(DeclarationError, match=f"{said}.* is .*, not a tuple"):
+            check(ladder)

@@ -61,7 +61,10 @@ def test_c48_another_card(faked):
     result = gate(faked)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *NVIDIA A100*--roofline-other-card*"])
-    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-card", "--roofline-gate")
+    for bench in data["benchmarks"]:
+        bench["extra_info"]["metric_valid"] = True
+    faked.baseline.write_text(json.dumps(data))
+    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-card")
     assert result.ret == 0
     assert "MBU" in result.stdout.str()
     assert "(0001_base)" not in result.stdout.str()
@@ -128,3 +131,41 @@ def test_collecting_only_judges_nothing(faked):
     result = gate(faked, "--collect-only", "-q")
     assert result.ret == 0
     assert "gate" not in result.stdout.str()
+
+
+def test_a_file_that_vanished_fails_the_gate(faked):
+    """A test file that was removed, or skips as a whole, fails; one that was not asked for, or ignored, does not."""
+    second = faked.path / "test_second.py"
+    second.write_text((faked.path / "test_perf.py").read_text())
+    faked.run(*ONE, "--benchmark-save=two")
+    compare = ("--benchmark-compare", "--roofline-gate")
+    assert faked.run(*ONE, *compare).ret == 0
+    assert faked.run("test_perf.py", *ONE, *compare).ret == 0
+    assert faked.run("--ignore=test_second.py", *ONE, *compare).ret == 0
+    second.write_text("import pytest\npytest.skip('not today', allow_module_level=True)\n")
+    assert faked.run(*ONE, *compare).ret == pytest.ExitCode.TESTS_FAILED
+    second.unlink()
+    result = faked.run(*ONE, *compare)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["not run *test_second.py*"])
+
+
+def test_a_comparison_in_which_nothing_could_be_compared_fails(faked):
+    """On another card by MBU, where all MBUs are marked as not valid, however slow this run is."""
+    data = json.loads(faked.baseline.read_text())
+    data["machine_info"]["roofline"]["card"] = "NVIDIA A100"
+    for bench in data["benchmarks"]:
+        bench["extra_info"]["metric_valid"] = False
+    faked.baseline.write_text(json.dumps(data))
+    faked.fake_gpu(slower=50)
+    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-card", "--roofline-gate")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gate FAILED: no benchmark could be compared"])
+
+
+def test_a_broken_rung_does_not_stop_the_others(faked):
+    """A .cu file that does not compile fails its own benchmarks only."""
+    source = faked.path / "kernels" / "rmsnorm" / "n4_float4.cu"
+    source.write_text(source.read_text() + "\nthis is no CUDA\n")
+    counts = faked.run("-k", "n3-1x3584 or n4-1x3584").parseoutcomes()
+    assert (counts["passed"], counts["failed"]) == (1, 1)

@@ -158,6 +158,7 @@ def _sort(which: str, block: list[str], parsed: Parsed) -> None:
     head = block[0] if block else ""
     kind = next((kind for kind, pattern in HEADS.items() if pattern.match(head)), None)
     if not head:
+        parsed.stray += block[1:]
         return
     if head == "COMPUTE-SANITIZER":
         parsed.banner = True
