@@ -131,7 +131,7 @@ def bind(
 def _step(
     device: Device, rung: Rung, shape: Shape, launch: Launch, images: Mapping[str, Image], values: Mapping[str, Any]
 ) -> Step:
-    image = images[launch.source or rung.source]
+    image = images[rung.source_of(launch)]
     check_parameters(rung, launch, image)
     check_launch(device, launch, shape)
     args = tuple(values[name] for name in launch.args)

@@ -5,6 +5,7 @@ Bytes are bytes, MHz is 1e6 per second, GB/s is 1e9 bytes per second, MiB is 2**
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True)
-class Card:
+class Card(Limits):
     """One card. ``memory_clock_mhz`` is the clock that transfers twice a cycle, as the device attribute gives it.
 
     ``source`` says where the figures are from: "device attributes", or a citation.
@@ -54,11 +55,6 @@ class Card:
     memory_clock_mhz: float
     bus_bits: int
     l2_bytes: int
-    registers_per_sm: int
-    shared_per_sm: int
-    shared_per_block_optin: int
-    threads_per_sm: int
-    blocks_per_sm: int
     source: str
 
     @property
@@ -91,20 +87,9 @@ def limits(arch: str) -> Limits:
 
 
 def _card(name: str, arch: str, sms: int, clock: float, bus: int, l2: int, source: str) -> Card:
-    sm = limits(arch)
+    of_sm = dataclasses.asdict(limits(arch))
     return Card(
-        name=name,
-        arch=arch,
-        sms=sms,
-        memory_clock_mhz=clock,
-        bus_bits=bus,
-        l2_bytes=l2,
-        registers_per_sm=sm.registers_per_sm,
-        shared_per_sm=sm.shared_per_sm,
-        shared_per_block_optin=sm.shared_per_block_optin,
-        threads_per_sm=sm.threads_per_sm,
-        blocks_per_sm=sm.blocks_per_sm,
-        source=source,
+        name=name, arch=arch, sms=sms, memory_clock_mhz=clock, bus_bits=bus, l2_bytes=l2, source=source, **of_sm
     )
 
 

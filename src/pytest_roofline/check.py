@@ -11,7 +11,7 @@ import numpy as np
 
 from .arguments import Program, bind
 from .compile import Image, compile_source
-from .device import Device
+from .device import POISON, Device
 from .errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
 from .ladder import Ladder, Operator, Rung, Shape
 from .source import Source
@@ -132,7 +132,7 @@ def refuse_poison(operator: Operator, name: str, got: np.ndarray, rows: np.ndarr
     if not np.issubdtype(got.dtype, np.floating) or not got.size:
         return
     raw = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, got.dtype.itemsize)
-    unwritten = np.argwhere((raw == 0xFF).all(axis=-1))
+    unwritten = np.argwhere((raw == POISON).all(axis=-1))
     if len(unwritten):
         first = unwritten[0]
         row = rows[first[0]] if operator.rowwise else first[0]
@@ -225,7 +225,7 @@ class Job:
         self.device.synchronize()
         for name, guard in self.guards.items():
             watched = self.device.download(guard).view(np.uint8)
-            touched = np.flatnonzero(watched != 0xFF)
+            touched = np.flatnonzero(watched != POISON)
             if touched.size:
                 raise WrongAnswerError(
                     f"{self.rung.name} {self.shape}: the kernel wrote past the end of {name}, first at byte "

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from .arguments import SCALARS
 from .errors import DeclarationError, RooflineError
 from .ladder import Array, Ladder, Launch, Rung, Shape
 
-CTYPES = ("float", "double", "int", "long long")
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS, "bool", *INTEGERS)
@@ -156,8 +156,8 @@ def _check_operator(rung: Rung) -> None:
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         _fail(rung, f"arrays, scalars, M and N share names: {', '.join(doubled)}")
     for scalar in operator.scalars:
-        if scalar.ctype not in CTYPES:
-            _fail(rung, f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(CTYPES)}")
+        if scalar.ctype not in SCALARS:
+            _fail(rung, f"scalar {scalar.name!r} has C type {scalar.ctype!r}, allowed are {', '.join(SCALARS)}")
 
 
 def _check_ledger(rung: Rung) -> None:
@@ -193,11 +193,6 @@ def _check_launch(rung: Rung, launch: Launch) -> None:
         _fail(rung, f"{launch.kernel} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z")
     if launch.shared < 0:
         _fail(rung, f"{launch.kernel} has shared = {launch.shared} bytes")
-    for field in ("args", "reads", "writes"):
-        if isinstance(getattr(launch, field), str):
-            _fail(
-                rung, f"{launch.kernel}: {field} = {getattr(launch, field)!r} is text, not a tuple: (name,) has a comma"
-            )
     known = {*rung.arrays, *(s.name for s in rung.operator.scalars), "M", "N"}
     if unknown := [name for name in launch.args if name not in known]:
         _fail(rung, f"{launch.kernel} takes {', '.join(unknown)}, which is no array, no scalar, not M and not N")

@@ -13,6 +13,7 @@ from .compile import Image
 MEASURED = "measured"
 SIMULATED = "simulated"
 NOT_CHECKED = "not checked"
+POISON = 0xFF  # the byte that new arrays are filled with: NaN in every floating type
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Device(Protocol):
     card: Card
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """A new array of poison: every byte 0xFF, which is NaN in every floating type."""
+        """A new array of which every byte is POISON."""
 
     def upload(self, host: np.ndarray) -> Any: ...
 

@@ -176,7 +176,11 @@ class Rung:
 
     def sources(self) -> tuple[str, ...]:
         """The .cu files of the launches, each once, in order."""
-        return tuple(dict.fromkeys(launch.source or self.source for launch in self.launches))
+        return tuple(dict.fromkeys(self.source_of(launch) for launch in self.launches))
+
+    def source_of(self, launch: Launch) -> str:
+        """The .cu file of one launch: its own, or the rung's."""
+        return launch.source or self.source
 
     def ledger_bytes(self, shape: Shape) -> int:
         """Bytes the rung must move if no cache serves anything."""

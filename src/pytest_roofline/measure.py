@@ -24,8 +24,7 @@ def facts_of(job: Job) -> Facts:
     """Resources, occupancy, grid fill and reuse of the job's launches on its device's card."""
     images = job.program.images
     resources = {
-        launch.kernel: of_kernel(images[launch.source or job.rung.source], launch.kernel)
-        for launch in job.rung.launches
+        launch.kernel: of_kernel(images[job.rung.source_of(launch)], launch.kernel) for launch in job.rung.launches
     }
     return facts(job.rung, job.shape, job.device.card, resources)
 
@@ -47,7 +46,7 @@ class Bench:
             with contextlib.suppress(CompileError, DeviceError):  # a broken rung's own job says what is wrong with it
                 images = images_of(ladder, rung, device.arch)
                 for launch in rung.launches:
-                    device.load(images[launch.source or rung.source], launch.kernel)
+                    device.load(images[rung.source_of(launch)], launch.kernel)
         self.stopwatch = Stopwatch(device)
         self.copies: dict[tuple[int, str], float] = {}
         self.times: dict[tuple[str, Shape, str], Measurement] = {}

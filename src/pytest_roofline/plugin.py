@@ -210,6 +210,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not declared(config):
+        return
     found = config.stash[COMPARISON]
     for title, lines in report.sections(
         config.stash[SESSION].records, found.infos(), found.lines(), terminalreporter.stats

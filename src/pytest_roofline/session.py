@@ -159,7 +159,7 @@ class Session:
     def kernel(self, name: str) -> Any:
         """The CuPy RawKernel ``name``, compiled for the device; ``name`` as in the declaration's launches."""
         launches = [(rung, launch) for rung in self.ladder.rungs for launch in rung.launches]
-        sources = {launch.source or rung.source: rung for rung, launch in launches if launch.kernel == name}
+        sources = {rung.source_of(launch): rung for rung, launch in launches if launch.kernel == name}
         if not sources:
             names = dict.fromkeys(launch.kernel for _, launch in launches)
             raise UnknownNameError(f"there is no kernel {name!r}; declared are {', '.join(names)}")

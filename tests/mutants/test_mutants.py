@@ -164,7 +164,7 @@ def test_a_mutant_applies_and_compiles(ladder, mutant):
     shipped = Source.read(ladder.root / rung.source)
     assert mutant.source(ladder) != shipped
     for launch in rung.launches:
-        check_parameters(rung, launch, images[launch.source or rung.source])
+        check_parameters(rung, launch, images[rung.source_of(launch)])
 
 
 def test_an_edit_that_does_not_apply_is_an_error(ladder):

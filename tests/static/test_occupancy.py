@@ -109,7 +109,7 @@ def test_every_launch_fits_every_card(ladder: Ladder, rung: Rung) -> None:
     """Each kernel of the ladder, as compiled for it, can run on each card of the table."""
     for target in CARDS.values():
         for launch in rung.launches:
-            image = compile_source(Source.read(ladder.root / (launch.source or rung.source)), target.arch)
+            image = compile_source(Source.read(ladder.root / rung.source_of(launch)), target.arch)
             found = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, target)
             assert found.blocks >= 1, (launch.kernel, target.name, found.why)
 
@@ -117,7 +117,7 @@ def test_every_launch_fits_every_card(ladder: Ladder, rung: Rung) -> None:
 def test_the_driver_agrees(device, ladder, rung):
     """On a GPU the occupancy computed from ptxas's report and the card's limits is the driver's own answer."""
     for launch in rung.launches:
-        image = images_of(ladder, rung, device.arch)[launch.source or rung.source]
+        image = images_of(ladder, rung, device.arch)[rung.source_of(launch)]
         computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, device.card)
         kernel = device.load(image, launch.kernel)
         assert computed.blocks == device.driver_occupancy(kernel, launch.threads, launch.shared) > 0

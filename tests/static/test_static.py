@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("arch", ARCHITECTURES)
 def compiled(ladder, rung, arch):
     """(launch, image) of each launch of the rung."""
     images = images_of(ladder, rung, arch)
-    return [(launch, images[launch.source or rung.source]) for launch in rung.launches]
+    return [(launch, images[rung.source_of(launch)]) for launch in rung.launches]
 
 
 def test_no_spill_and_no_stack(compiled):

@@ -102,9 +102,17 @@ def test_a_missing_declaration_is_an_error(project):
 
 def test_projects_without_a_ladder_are_left_alone(empty_project):
     """In a project that declares nothing the plugin adds no header, needs no CuPy and changes no outcome."""
-    empty_project.pytester.makepyfile("def test_one(): pass")
+    empty_project.pytester.makepyfile(
+        """
+        import pytest
+
+        def test_one(): pass
+
+        def test_two(): pytest.skip("not checked: by them")
+        """
+    )
     result = empty_project.run()
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=1, skipped=1)
     assert "roofline:" not in result.stdout.str()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..cards import Card
 from ..compile import Image
-from ..device import MEASURED, ArrayView
+from ..device import MEASURED, POISON, ArrayView
 from ..errors import DeviceError, DeviceMemoryError, RefusedError
 
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY
@@ -115,7 +115,7 @@ class CudaDevice:
         with translated(f"allocating {shape} of {dtype}"):
             array = self.cupy.empty(shape, dtype)
             if array.nbytes:
-                array.data.memset_async(0xFF, array.nbytes)
+                array.data.memset_async(POISON, array.nbytes)
         return array
 
     def upload(self, host: np.ndarray) -> Any:

@@ -8,7 +8,6 @@ spread into the pilot's variance, so the rounds follow from it, and the median i
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..arguments import Program, bind
 from ..check import Job
+from ..device import POISON
 from ..errors import DeviceMemoryError
 from .device import CudaDevice
 
@@ -34,7 +34,6 @@ class Placements:
 
     def __init__(self, device: CudaDevice, job: Job) -> None:
         self.device, self.job = device, job
-        self.inputs = {a.name: job.arrays[a.name] for a in job.rung.operator.inputs}
         self.memory, pages = self._allocate()
         drawn = np.random.default_rng(0).integers(0, pages, size=PLACES if pages > 1 else 1)
         self.programs = [self._bind(int(page) * PAGE) for page in drawn]
@@ -67,10 +66,10 @@ class Placements:
     def __call__(self) -> Callable[[], None]:
         self.last = next(self.turn)
         program = self.programs[self.last]
-        for name, source in self.inputs.items():
-            program.arrays[name].data.copy_from_device_async(source.data, math.prod(source.shape) * source.itemsize)
+        for name, source in self.job.arrays.items():
+            program.arrays[name].data.copy_from_device_async(source.data, source.nbytes)
         for output in self.outputs().values():
-            output.data.memset_async(0xFF, output.nbytes)  # or the last sample could pass with an older one's answer
+            output.data.memset_async(POISON, output.nbytes)  # or the last sample could pass with an older one's answer
         return program.run
 
     def outputs(self) -> dict[str, Any]:

@@ -64,8 +64,8 @@ class Stopwatch:
     """Times work on ``device``; calling it is pytest-benchmark's timer.
 
     ``timer.overhead`` is calibrated once: the middle difference, in seconds, of two events with nothing between
-    them behind a busy device. An H200 shows 1.28 us; on it the events around a kernel read about 1.3 to 1.5 us more
-    than ncu's gpu__time_duration for the same kernel (scripts/against_ncu.py measures it anew).
+    them behind a busy device, about 1.3 us on an H200 (event_overhead_us of the saved run). Whether that is the right
+    amount, scripts/against_ncu.py says.
     """
 
     def __init__(self, device: CudaDevice) -> None:
