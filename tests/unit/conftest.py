@@ -83,6 +83,10 @@ class Project:
         self.baseline.write_text(saved["text"])
         return self
 
+    def without_benchmark(self) -> None:
+        """Run without pytest-benchmark, as -p no:benchmark has it where plugins are found by entry point."""
+        self.plugins = ("-p", "pytest_roofline.plugin")
+
     def hide_gpu(self) -> None:
         self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 

@@ -129,7 +129,7 @@ def test_a_grid_that_no_card_has_is_refused(given, shipped):
     def changed(**fields):
         return dataclasses.replace(rung, launches=(dataclasses.replace(rung.launches[0], **fields),))
 
-    for grid in ((0, 1, 1), (1, 65536, 1)):
+    for grid in ((0, 1, 1), (1, 65536, 1), (1, 1), 7):
         with pytest.raises(RefusedError, match="grid"):
             given(rung=changed(grid=lambda shape, grid=grid: grid))
     limit = given.device.card.shared_per_block_optin

@@ -204,3 +204,39 @@ def test_no_memory_on_the_host_is_an_error_with_the_sizes(shipped):
     """Inputs that the host can't hold are an error with their extents, so that a test is skipped and not broken."""
     with pytest.raises(DeviceMemoryError, match=r"no memory for x of \(1009, 2147483391\)"):
         make_inputs(shipped.operators["softmax"], Shape(1009, 2**31 - 257))
+
+
+def test_integer_inputs_are_whole_numbers_of_the_range(shipped):
+    """Integers are drawn from [low, high), the negative ones too, and not cut towards zero."""
+    x = dataclasses.replace(shipped.operators["softmax"].inputs[0], dtype="int8", low=-2.0, high=2.0)
+    operator = dataclasses.replace(shipped.operators["softmax"], inputs=(x,))
+    values = make_inputs(operator, Shape(64, 64))["x"]
+    assert values.dtype == np.int8
+    counts = np.bincount(values.ravel() + 2, minlength=4)
+    assert len(counts) == 4
+    assert counts.min() > 0.8 * counts.mean()
+
+
+def test_an_infinite_reference_takes_the_same_infinity_only(shipped):
+    """Where the reference is +inf, -inf and a finite value fail."""
+    operator, want = shipped.operators["softmax"], np.array([[np.inf]])
+    assert compare(operator, "y", np.array([[np.inf]]), want, np.arange(1), 1).values == 1
+    for wrong in (-np.inf, 5.0, np.nan):
+        with pytest.raises(WrongAnswerError, match="1 of 1 values"):
+            compare(operator, "y", np.array([[wrong]]), want, np.arange(1), 1)
+
+
+def test_an_exact_operator_can_pass(shipped):
+    """With no tolerance at all equal values pass with an error of 0, and the smallest difference fails."""
+    exact = dataclasses.replace(shipped.operators["softmax"], rtol=0.0, atol=lambda columns: 0.0)
+    want = np.array([[0.0, 1.0, np.inf]])
+    assert compare(exact, "y", want, want, np.arange(1), 3).of_tolerance == 0
+    with pytest.raises(WrongAnswerError, match="inf times the tolerance"):
+        compare(exact, "y", want + np.array([[0, 1e-15, 0]]), want, np.arange(1), 3)
+
+
+def test_inputs_of_another_shape_or_dtype_are_refused(shipped, fake_device):
+    """Inputs with fewer rows than the shape, or of another dtype, are refused and never repeated or cast."""
+    for host in (np.zeros((3, 64), np.float32), np.zeros((0, 64), np.float32), np.zeros((5, 64)), [[0.0]]):
+        with pytest.raises(RefusedError, match="softmax: x is"):
+            check(fake_device(), shipped, shipped.rung("s3"), SHAPE, {"x": host})

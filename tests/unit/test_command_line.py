@@ -103,3 +103,24 @@ def test_the_declaration_is_the_configured_one(capsys, tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
         assert main(["n3"]) == 2
         assert f"no ladder declaration at {tmp_path / declared}.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("pyproject.toml", "[tool.pytest\n"), ("tox.ini", "no section\n"), ("pytest.toml", "= 1\n")],
+)
+def test_a_configuration_that_can_not_be_read_is_usage(capsys, tmp_path, monkeypatch, name, text):
+    """A damaged configuration ends with 2, its path and what to do, and without a traceback."""
+    (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["n3"]) == 2
+    assert f"{tmp_path / name} can't be read for roofline_ladder" in capsys.readouterr().err
+
+
+def test_pytests_own_toml_file_comes_first(capsys, tmp_path, monkeypatch):
+    """pytest.toml, with its table [pytest], wins over pytest.ini."""
+    (tmp_path / "pytest.toml").write_text("[pytest]\nroofline_ladder = 'first.py'\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nroofline_ladder = second.py\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["n3"]) == 2
+    assert f"{tmp_path / 'first.py'}" in capsys.readouterr().err

@@ -216,3 +216,12 @@ def test_a_missing_comma_is_named(tmp_path: Path) -> None:
     for said, ladder in cases.items():
         with pytest.raises(DeclarationError, match=f"{said}.* is .*, not a tuple"):
             check(ladder)
+
+
+def test_an_integer_input_of_one_value_is_an_error(tmp_path: Path) -> None:
+    """An integer input whose range holds one whole number would be constant, and a kernel that ignores it right."""
+    x = dataclasses.replace(SCALE.inputs[0], dtype="int32")
+    with pytest.raises(DeclarationError, match="all values would be the same"):
+        check(on_disk(tmp_path, with_operator(inputs=(x, *SCALE.inputs[1:]))))
+    wide = dataclasses.replace(x, low=-5.0, high=5.0)
+    check(on_disk(tmp_path, with_operator(inputs=(wide, *SCALE.inputs[1:]))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from pytest_roofline.errors import RefusedError, UnknownNameError
@@ -154,3 +155,10 @@ def test_a_launch_has_one_block_a_row_by_default() -> None:
     launch = Launch("k", ("x",), ("x",), ())
     assert (launch.grid(Shape(70000, 8)), launch.threads) == ((70000, 1, 1), 256)
     assert dataclasses.replace(launch, block=(32, 4, 2)).threads == 256
+
+
+@pytest.mark.parametrize("value", [2.5, True, "4", None, np.int64(4)])
+def test_a_shape_takes_python_ints_only(value: object) -> None:
+    """A float, a bool, text, None and a NumPy scalar are refused by name and value."""
+    with pytest.raises(RefusedError, match=r"M = .* is refused"):
+        Shape(value, 4)  # type: ignore[arg-type]

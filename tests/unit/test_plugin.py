@@ -154,3 +154,97 @@ def test_a_benchmark_mark_keeps_its_other_options(project):
     )
     result = project.run("test_a_benchmark_mark_keeps_its_other_options.py", "-k", "n3-1x3584")
     result.assert_outcomes(passed=1, deselected=project.cases - 3)
+
+
+def test_a_projects_own_fixtures_and_parameters_win(project):
+    """With a ladder, a parametrize mark and a fixture named like the plugin's arguments are the project's."""
+    project.pytester.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.fixture
+        def rung_shape():
+            return "mine"
+
+        @pytest.mark.parametrize("rung, other", [("a", 1), ("b", 2)])
+        def test_marked(rung, other):
+            assert rung in "ab"
+
+        def test_own_fixture(rung_shape):
+            assert rung_shape == "mine"
+
+        @pytest.mark.parametrize(argnames="perf_case", argvalues=[1])
+        def test_by_keyword(perf_case):
+            assert perf_case == 1
+        """
+    )
+    project.run("test_own.py").assert_outcomes(passed=4)
+
+
+def test_projects_without_a_ladder_keep_their_own_names(empty_project):
+    """Without a ladder fixtures named device, rung and roofline are the project's; nothing is marked or imported."""
+    empty_project.pytester.makepyfile(
+        """
+        import sys
+        import pytest
+
+        @pytest.fixture
+        def device():
+            return "mine"
+
+        @pytest.fixture
+        def rung():
+            return "mine"
+
+        @pytest.fixture
+        def roofline():
+            return "mine"
+
+        def test_own(device, rung, roofline, request):
+            assert (device, rung, roofline) == ("mine", "mine", "mine")
+            assert request.node.get_closest_marker("gpu") is None
+
+        def test_nothing_was_imported(device):
+            assert "cupy" not in sys.modules
+        """
+    )
+    empty_project.run().assert_outcomes(passed=2)
+    empty_project.without_benchmark()
+    empty_project.run().assert_outcomes(passed=2)
+
+
+def test_without_pytest_benchmark_the_error_says_so(project):
+    """With a ladder and pytest-benchmark switched off the run stops with what to do."""
+    project.without_benchmark()
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: pytest-benchmark is not active*"])
+
+
+def test_an_unknown_card_names_the_known_ones(project):
+    """--roofline-card with a card that is in no table is refused with those that are."""
+    result = project.run("--roofline-card=gtx1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *gtx1*rtx4090*"])
+
+
+def test_a_required_gpu_is_required_without_a_ladder_too(empty_project):
+    """--roofline-require-gpu stops a run without a GPU also where no ladder is configured."""
+    empty_project.pytester.makepyfile("def test_one(device): pass")
+    empty_project.hide_gpu()
+    assert empty_project.run("--roofline-require-gpu").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_c50_out_of_memory_is_a_skip_with_the_sizes(project):
+    """A test that meets the end of the device's memory is skipped, with the sizes in the reason."""
+    project.pytester.makepyfile(
+        test_large="""
+        from pytest_roofline.errors import DeviceMemoryError
+
+        def test_large():
+            raise DeviceMemoryError("allocating 80 GB: 10 of 24 GB are free on the card")
+        """
+    )
+    result = project.run("test_large.py")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the card"])

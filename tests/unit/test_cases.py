@@ -1,0 +1,95 @@
+"""The cases drawn from the declaration are those that the specification asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pytest_roofline.cases import PARAMETERS, boundary_columns, names_of
+from pytest_roofline.ladder import Ladder, Limit, Shape
+
+EVERY_RUNG = {1, 31, 32, 33, 255, 256, 257, 1000, 8188, 8191, 8192, 8193}
+FLOAT4_RUNGS = {4, 124, 128, 132, 1020, 1024, 1028}
+
+
+def test_boundary_columns_hold_the_lists_of_the_specification(shipped):
+    """Widths below, at and above a warp, a block and the limits for every rung, and the float4 ones."""
+    for rung in shipped.rungs:
+        assert set(boundary_columns(shipped, rung)) >= EVERY_RUNG | FLOAT4_RUNGS | {rung.operator.default_shape.N}
+
+
+def test_every_boundary_is_run_or_refused(shipped):
+    """For each rung every boundary width is among the shapes that run, or breaks a limit; M = 64 at the default N."""
+    running = set(PARAMETERS["rung_shape"](shipped))
+    for rung in shipped.rungs:
+        for columns in boundary_columns(shipped, rung):
+            runs = rung.broken_limit(Shape(8, columns)) is None
+            assert (f"{rung.name}-8x{columns}" in running) == runs
+        assert f"{rung.name}-64x{rung.operator.default_shape.N}" in running
+        assert f"{rung.name}-64x1000" in running
+
+
+def test_c22_row_counts_around_65536(shipped):
+    """65536 and 70000 rows are among the shapes of every rung."""
+    running = set(PARAMETERS["rung_shape"](shipped))
+    for rung in shipped.rungs:
+        assert {f"{rung.name}-65536x36", f"{rung.name}-70000x36"} <= running
+
+
+def test_huge_shapes_pass_2_31_elements(shipped):
+    """Each rung has a shape past 2^31 elements that it runs."""
+    huge = PARAMETERS["huge_shape"](shipped).values()
+    assert {rung.name for rung, _ in huge} == {rung.name for rung in shipped.rungs}
+    for rung, shape in huge:
+        assert shape.M * shape.N > 2**31
+        assert rung.broken_limit(shape) is None
+
+
+def test_every_stage_shape_is_timed_or_refused(shipped):
+    """A rung at a stage's shape is either timed or refused, never left out."""
+    timed, refused = PARAMETERS["perf_case"](shipped), PARAMETERS["refused_perf_case"](shipped)
+    assert {"s3-32x152064", "s4-32x152064"} <= set(refused)
+    assert not set(timed) & set(refused)
+    wanted = {
+        f"{rung.name}-{shape}"
+        for stage in shipped.stages
+        for name, shapes in stage.shapes.items()
+        for shape in shapes
+        for rung in shipped.family(shipped.operators[name])
+    }
+    assert set(timed) | set(refused) == wanted
+
+
+def test_names_of_a_parametrize_mark():
+    """A string of names and a sequence are read alike."""
+    assert names_of("a, b") == names_of(("a", "b")) == ["a", "b"]
+
+
+def changed(shipped, dtype: str = "float32", vector: int = 4, limits: tuple[Limit, ...] = ()):
+    """A ladder of s3 alone, with another dtype, access width and limits."""
+    rung = shipped.rung("s3")
+    arrays = {name: dataclasses.replace(array, dtype=dtype) for name, array in rung.arrays.items()}
+    operator = dataclasses.replace(rung.operator, inputs=(arrays["x"],), outputs=(arrays["y"],))
+    launch = dataclasses.replace(rung.launches[0], vector=vector)
+    return Ladder((dataclasses.replace(rung, operator=operator, launches=(launch,), limits=limits),), ())
+
+
+def test_boundaries_count_elements_of_the_dtype(shipped):
+    """16-byte accesses of float16 are 8 elements, 2-byte ones 1: a warp's width is 256 and 32 elements."""
+    for vector, elements in ((16, 8), (2, 1)):
+        ladder = changed(shipped, "float16", vector)
+        found = set(boundary_columns(ladder, ladder.rungs[0]))
+        assert {elements, 31 * elements, 32 * elements, 33 * elements, 256 * elements} <= found
+
+
+def test_a_huge_shape_keeps_the_limits(shipped):
+    """A multiple of 3 is kept in a huge shape; a rung that may not have so many rows has none."""
+    ladder = changed(shipped, limits=(Limit("N", "threes", at_most=8192, multiple_of=3),))
+    ((rung, shape),) = PARAMETERS["huge_shape"](ladder).values()
+    assert shape.N == 8190
+    assert rung.broken_limit(shape) is None
+    assert PARAMETERS["huge_shape"](changed(shipped, limits=(Limit("M", "few", at_most=65535),))) == {}
+
+
+def test_a_limit_that_no_shape_can_break_has_no_refused_case(shipped):
+    """A limit at the largest int is not tested from above, for there is no such shape."""
+    assert PARAMETERS["refused_shape"](changed(shipped, limits=(Limit("N", "int", at_most=2**31 - 1),))) == {}

@@ -1,0 +1,67 @@
+"""The static checks count what they say they count: no access escapes, and no right kernel is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_roofline.compile import compile_source
+from pytest_roofline.errors import StaticCheckError
+from pytest_roofline.ladder import Launch, Rung
+from pytest_roofline.source import Source
+from pytest_roofline.static import check_accesses
+
+HEAD = 'extern "C" __global__ void k(const float4* __restrict__ x, float4* __restrict__ y, int N) '
+COPY = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; float4 v = x[i]; %s y[i] = v; }"
+
+
+@pytest.fixture
+def accesses(shipped):
+    """``accesses(text, ...)`` checks kernel k of ``text``, declared as one float4 of x read and one of y written."""
+
+    def run(text: str, unrolled: int | None = 4, **changed: object) -> None:
+        launch = Launch("k", ("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=unrolled)
+        launch = dataclasses.replace(launch, **changed)  # type: ignore[arg-type]
+        rung: Rung = dataclasses.replace(shipped.rung("s3"), launches=(launch,))
+        check_accesses(rung, launch, compile_source(Source.of_text("k.cu", text), "sm_90"))
+
+    return run
+
+
+def test_a_right_kernel_passes(accesses):
+    """One load and one store of 16 bytes are what is declared."""
+    accesses(HEAD + COPY % "")
+
+
+def test_a_second_read_in_a_function_that_is_called_does_not_escape(accesses):
+    """A function that is not inlined could read anything: refused in straight-line code, not in a loop."""
+    helper = "__device__ __noinline__ float again(const float* p) { return *p; }\n"
+    text = helper + HEAD + COPY % "v.x += again((const float*)(x + i));"
+    with pytest.raises(StaticCheckError, match="may touch global memory without being counted"):
+        accesses(text)
+    accesses(text, unrolled=None)
+
+
+def test_a_generic_load_does_not_escape(accesses):
+    """A load that names no state space may be of global memory: refused in straight-line code."""
+    load = 'asm volatile("ld.f32 %0, [%1];" : "=f"(v.y) : "l"(x + i));'
+    with pytest.raises(StaticCheckError, match=r"'ld\.f32 .*may touch global memory"):
+        accesses(HEAD + COPY % load)
+
+
+def test_shared_and_parameter_loads_are_none_of_it(accesses):
+    """Loads and stores of shared memory and parameters are not global, and raise nothing."""
+    body = "__shared__ volatile float s[32]; s[threadIdx.x] = v.x; __syncthreads(); v.y = s[31 - threadIdx.x] + N;"
+    accesses(HEAD + COPY % body)
+
+
+def test_the_table_of_sinf_is_no_narrow_access_of_ours(accesses):
+    """The slow path of sinf reads a table of the device library's by 4 bytes; the kernel's own accesses are right."""
+    accesses(HEAD + COPY % "v.x = sinf(v.x);")
+
+
+def test_an_output_that_a_later_launch_reads_counts_as_a_load(accesses):
+    """A launch that reads y back and scales it in place has one load for it, though y is no input."""
+    text = 'extern "C" __global__ void k(float4* y, int N) { float4 v = y[threadIdx.x]; v.x *= N; y[threadIdx.x] = v; }'
+    accesses(text, args=("y", "N"), reads=("y",))
