@@ -16,7 +16,7 @@ from pytest_roofline.ladder import Shape
 from pytest_roofline.measure import copy_bytes
 from pytest_roofline.record import Measurement, finite
 from pytest_roofline.resources import of_image
-from pytest_roofline.roofline import HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
+from pytest_roofline.roofline import FITS_L2, HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
 
 LARGE = Shape(8192, 3584)
 
@@ -94,6 +94,13 @@ def test_c41_over_the_peak_is_marked(recorded):
     info = recorded("n2", LARGE, 61.41e-6)
     assert info["mbu_percent"] > 100
     assert OVER_PEAK in marks(info)
+    assert info["metric_valid"] is False
+
+
+def test_what_fits_l2_is_no_valid_metric(recorded):
+    """n4 at 2048 x 3584 reads and writes 56 MiB, which an L2 of 60 MiB holds: its bandwidth is not DRAM's."""
+    info = recorded("n4", Shape(2048, 3584), 15e-6)
+    assert marks(info) == [FITS_L2]
     assert info["metric_valid"] is False
 
 

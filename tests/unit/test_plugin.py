@@ -208,9 +208,17 @@ def test_projects_without_a_ladder_keep_their_own_names(empty_project):
             assert "cupy" not in sys.modules
         """
     )
-    empty_project.run().assert_outcomes(passed=2)
+    empty_project.pytester.makeconftest(
+        """
+        def pytest_generate_tests(metafunc):
+            if "perf_case" in metafunc.fixturenames:
+                metafunc.parametrize("perf_case", ["theirs"])
+        """
+    )
+    empty_project.pytester.makepyfile(test_hook="def test_hook(perf_case): assert perf_case == 'theirs'")
+    empty_project.run().assert_outcomes(passed=3)
     empty_project.without_benchmark()
-    empty_project.run().assert_outcomes(passed=2)
+    empty_project.run().assert_outcomes(passed=3)
 
 
 def test_without_pytest_benchmark_the_error_says_so(project):
