@@ -12,7 +12,8 @@ import numpy as np
 from .arguments import Program, bind
 from .compile import Image, compile_source
 from .device import POISON, Device
-from .errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
+from .errors import DeclarationError, RefusedError, WrongAnswerError
+from .host import enough_memory
 from .ladder import Ladder, Operator, Rung, Shape
 from .source import Source
 
@@ -45,10 +46,8 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, np
         if array.by_row and operator.rowwise and math.prod(extents) > TILE_ABOVE:
             extents = (min(extents[0], TILE_ROWS), *extents[1:])
         rng = np.random.default_rng([seed, index, shape.M, shape.N])
-        try:
+        with enough_memory(f"{array.name} of {extents}", 4 * math.prod(extents)):
             values = rng.random(extents, dtype=np.float32)
-        except MemoryError as error:
-            raise DeviceMemoryError(f"the host has no memory for {array.name} of {extents}: {error}") from error
         values *= np.float32(array.high - array.low)
         values += np.float32(array.low)
         if np.issubdtype(array.dtype, np.integer):
