@@ -45,12 +45,13 @@ class Timer:
         self.late = 0
 
     def __call__(self) -> Stamp:
-        return Stamp(self, self.clock.record(), time.perf_counter())
+        host = time.perf_counter()  # before the mark: a host that pauses in between must not seem to have seen less
+        return Stamp(self, self.clock.record(), host)
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """A mark in the device's queue, and the host's time in seconds when it was queued."""
+    """A mark in the device's queue, and the host's time in seconds before it was queued."""
 
     timer: Timer
     mark: Any

@@ -46,7 +46,7 @@ def test_a_broken_foreign_kernel_fails_its_static_check(foreign):
 
 def test_on_a_gpu_it_is_checked_timed_and_race_checked(device, foreign):
     """On a GPU every check of the suite runs on it; the record has its own ledger of three crossings."""
-    result = foreign.run("--roofline-require-gpu", "--benchmark-json=run.json")
+    result = foreign.run("--roofline-require-gpu", "--benchmark-json=run.json", "--benchmark-max-time=0.2")
     counts = result.parseoutcomes()
     assert set(counts) == {"passed"}, result.stdout.str()
     run = json.loads((foreign.path / "run.json").read_text())

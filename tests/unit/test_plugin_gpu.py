@@ -12,8 +12,9 @@ from pytest_roofline.check import Job
 from pytest_roofline.gpu.placement import Placements
 from pytest_roofline.ladder import Shape
 
-ONE = ("-k", "n4-2048x3584 or n1-2048x3584")
-SAVED = ("-k", "n4-2048x3584 or n1-2048x3584 or n4-32x3584")
+QUICK = "--benchmark-max-time=0.2"
+ONE = ("-k", "n4-2048x3584 or n1-2048x3584", QUICK)
+SAVED = ("-k", "n4-2048x3584 or n1-2048x3584 or n4-32x3584", QUICK)
 
 
 @pytest.fixture(scope="module")
