@@ -22,7 +22,7 @@ from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - b
 
 LADDER = ROOT / "kernels" / "ladder.py"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
-PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
+PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "no_cpu_info", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
 
 
 @pytest.fixture
@@ -42,16 +42,21 @@ def shipped():
 
 
 class Project:
-    """A project of its own in a temporary folder; :meth:`run` runs pytest in it, in a new process."""
+    """A project of its own in a temporary folder; :meth:`run` runs pytest in it.
+
+    In a new process, for what a process holds (device, environment) must not leak into it; on the fake GPU, of which
+    nothing is left, in this one, which takes a third of the time.
+    """
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.monkeypatch, self.path = pytester, monkeypatch, pytester.path
-        self.plugins = PLUGINS
+        self.plugins, self.start = PLUGINS, pytester.runpytest_subprocess
         for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
             monkeypatch.delenv(name)
         package = Path(pytest_roofline.__file__).parents[1]  # found from another folder too, if it is not installed
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
+        found = [str(package), str(FAKES), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
 
     def declare(self, ladder: Path | None = None) -> None:
         """Use the shipped ladder, or the folder ``ladder``."""
@@ -66,8 +71,7 @@ class Project:
 
     def fake_gpu(self, **how: object) -> None:
         """Run on the fake GPU of fakes/fake_gpu.py; ``how`` are its variables, slower=1.1 for FAKE_SLOWER."""
-        self.monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKES), os.environ["PYTHONPATH"]]))
-        self.plugins = (*PLUGINS, "-p", "fake_gpu")
+        self.plugins, self.start = (*PLUGINS, "-p", "fake_gpu"), self.pytester.runpytest_inprocess
         for name, value in how.items():
             self.monkeypatch.setenv(f"FAKE_{name.upper()}", str(value))
 
@@ -91,7 +95,7 @@ class Project:
         self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
 
     def run(self, *args: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*self.plugins, "-p", "no:cacheprovider", *args)
+        return self.start(*self.plugins, "-p", "no:cacheprovider", *args)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import os
 import time
 
 import numpy as np
-import pytest_benchmark.plugin
+import pytest
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows
 
 from pytest_roofline import measure
@@ -97,10 +97,23 @@ class FakePlacements:
         return self.job.outputs
 
 
-pytest_benchmark.plugin.get_cpu_info = dict  # takes a second, and is of no use here
-cuda.count = lambda: 1
-cuda.CudaDevice = FakeGpu
-telemetry.read = lambda device: telemetry.Telemetry("580.159.04", 1980, 3201, 700.0, ())
-measure.Stopwatch = FakeStopwatch
-measure.Placements = FakePlacements
-measure.Bench.copy_gbs = lambda self, nbytes, state: 4000.0
+FAKED = (
+    (cuda, "count", lambda: 1),
+    (cuda, "CudaDevice", FakeGpu),
+    (telemetry, "read", lambda device: telemetry.Telemetry("580.159.04", 1980, 3201, 700.0, ())),
+    (measure, "Stopwatch", FakeStopwatch),
+    (measure, "Placements", FakePlacements),
+    (measure.Bench, "copy_gbs", lambda self, nbytes, state: 4000.0),
+)
+patch = pytest.MonkeyPatch()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Undone in the end, since the run shares its process with the tests of the plugin."""
+    for owner, name, value in FAKED:
+        patch.setattr(owner, name, value)
+
+
+def pytest_unconfigure() -> None:
+    patch.undo()
