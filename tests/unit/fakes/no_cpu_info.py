@@ -1,4 +1,4 @@
-"""A pytest plugin that keeps the CPU out of a saved run: asking takes pytest-benchmark a second, and nobody reads it."""
+"""A pytest plugin that keeps the CPU out of saved runs: asking takes pytest-benchmark a second, and nobody reads it."""
 
 import pytest
 import pytest_benchmark.plugin
