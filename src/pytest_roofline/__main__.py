@@ -71,7 +71,7 @@ def _fail(error: RooflineError, code: int) -> int:
 
 def measure(session: Session, rung: Rung, shape: Shape, samples: int) -> list[str]:
     """Check, time and describe; the lines that are printed."""
-    job = Job(session.device, session.ladder, rung, shape)
+    job = Job(session.gpu, session.ladder, rung, shape)
     job.run()
     accuracy = job.verify()
     bench, state = session.bench, session.settings.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,9 +49,13 @@ class Program:
     images: Mapping[str, Image]
     arrays: Mapping[str, Any]
 
-    def run(self) -> None:
+    def run(self, blocks: Sequence[int] | None = None) -> None:
+        """``blocks``: the numbers of those to run, on a simulated device; all by default."""
         for step in self.steps:
-            self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared)
+            if blocks is None:
+                self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared)
+            else:
+                self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared, blocks)
 
 
 def typed_scalar(name: str, value: float, ctype: str) -> np.generic:

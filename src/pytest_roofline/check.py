@@ -11,13 +11,14 @@ import numpy as np
 
 from .arguments import Program, bind
 from .compile import Image, compile_source
-from .device import POISON, Device
-from .errors import DeclarationError, RefusedError, WrongAnswerError
+from .device import POISON, SIMULATED, Device
+from .errors import DeclarationError, NotCheckedError, RefusedError, WrongAnswerError
 from .host import enough_memory
 from .ladder import Ladder, Operator, Rung, Shape
 from .source import Source
 
 CHECK_ALL = 2**20  # elements up to which every row is checked
+SELECT_ABOVE = 2**27  # elements from which a simulated run takes the blocks of the checked rows only
 TILE_ABOVE = 2**27  # elements from which the rows of an input repeat, so that the host does not have to hold them
 TILE_ROWS = 1009  # prime: a row offset that wraps at a power of two lands on a row of other values
 GUARD = 4096  # bytes of poison behind each output that must still be poison after the run
@@ -202,6 +203,7 @@ class Job:
             self.outputs[array.name] = base[:count].reshape(extents)
             if spare:
                 self.guards[array.name] = base[count:]
+        self.selected = self._selected()
         self.program: Program = bind(device, rung, shape, {**self.arrays, **self.outputs}, images, scalars)
 
     def _upload(self, by_row: bool, host: np.ndarray) -> Any:
@@ -209,9 +211,25 @@ class Job:
             return self.device.repeat_rows(host, self.shape.M)
         return self.device.upload(host)
 
+    def _selected(self) -> np.ndarray | None:
+        """The rows to which a simulated run of a very large shape is limited; None for all of them.
+
+        Errors: :class:`NotCheckedError` where rows are not blocks, so that none can be left out.
+        """
+        shape = self.shape
+        if self.device.evidence != SIMULATED or shape.M * shape.N <= SELECT_ABOVE:
+            return None
+        if not self.rung.operator.rowwise or any(
+            launch.grid(shape) != (shape.M, 1, 1) for launch in self.rung.launches
+        ):
+            raise NotCheckedError(
+                f"{self.rung.name} {shape} is too large to simulate in full, and its launches are not of a block a row"
+            )
+        return rows_to_check(self.rung.operator, shape)
+
     def run(self) -> None:
         """Queue the launches of the rung."""
-        self.program.run()
+        self.program.run(None if self.selected is None else [int(row) for row in self.selected])
 
     def verify(self, rows: np.ndarray | None = None, outputs: Mapping[str, Any] | None = None) -> Accuracy:
         """Wait for the device and compare the outputs with the reference; the worst comparison of all outputs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,8 +58,15 @@ class Device(Protocol):
         """A kernel of ``image``, ready to launch (and, on a GPU, to be called as CuPy's RawKernel)."""
 
     def launch(
-        self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], args: tuple[Any, ...], shared: int
-    ) -> None: ...
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple[Any, ...],
+        shared: int,
+        blocks: Sequence[int] | None = None,
+    ) -> None:
+        """Queue a launch. ``blocks`` are the linear numbers of those to run, which only a simulated device takes."""
 
     def synchronize(self) -> None: ...
 

@@ -14,10 +14,12 @@ from . import cards, cases, comparison, environment, report
 from .errors import DeviceMemoryError, RooflineError, SanitizerNotFoundError
 from .gpu.sanitizer import conclude
 from .session import Session, Settings, not_checked, worker_number
+from .sim.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from .gpu.device import CudaDevice
     from .ladder import Ladder
+    from .sim.device import SimDevice
 
 SESSION = pytest.StashKey[Session]()
 COMPARISON = pytest.StashKey[comparison.Comparison]()
@@ -30,9 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--roofline-device",
         choices=("auto", "cuda", "sim"),
         default="auto",
-        help="auto: a GPU if there is one",
+        help="what kernels are checked on; auto: a GPU if there is one, else the simulator",
     )
-    add("--roofline-card", metavar="NAME", default="rtx4090", help="kept for the simulator (%(default)s)")
+    add(
+        "--roofline-card",
+        metavar="NAME",
+        default="rtx4090",
+        help="the card whose limits the simulator has (%(default)s)",
+    )
     add("--roofline-require-gpu", action="store_true", help="a missing GPU is an error, not a skip")
     add("--roofline-state", choices=("cold", "warm"), default="cold", help="L2 cache before each sample (%(default)s)")
     add(
@@ -81,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if session.missing:
             comparison.without_device(config.option, session.missing)
         else:
-            comparison.default_storage(config.option, config.rootpath, session.device.card.name)
+            comparison.default_storage(config.option, config.rootpath, session.gpu.card.name)
 
 
 def declared(config: pytest.Config) -> bool:
@@ -127,14 +134,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     with usage_errors():
         for name in sorted(cases.PARAMETERS.keys() & set(metafunc.fixturenames) - taken):
             values = cases.PARAMETERS[name](metafunc.config.stash[SESSION].ladder)
-            metafunc.parametrize(name, list(values.values()), ids=list(values))
+            ids = list(values)
+            if name == "huge_shape" and metafunc.config.stash[SESSION].missing:
+                ids = [f"{one}-selected-rows" for one in ids]
+            metafunc.parametrize(name, list(values.values()), ids=ids)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects by these marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items if declared(config) else ():
         names = getattr(item, "fixturenames", ())
-        if "device" in names:
+        if "cuda_device" in names:
             item.add_marker(pytest.mark.gpu)
         if "sanitize" in names:
             item.add_marker(pytest.mark.sanitizer)
@@ -173,13 +183,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_pyfunc_call() -> Generator[None, Any, Any]:
     try:
         return (yield)
-    except DeviceMemoryError as error:
+    except (DeviceMemoryError, UnsupportedError) as error:
         pytest.skip(not_checked(error))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    if declared(item.config) and "device" in getattr(item, "fixturenames", ()):
+    if declared(item.config) and {"device", "cuda_device"} & {*getattr(item, "fixturenames", ())}:
         item.config.stash[SESSION].release()
 
 
@@ -234,29 +244,36 @@ def ladder(roofline_session: Session) -> Ladder:
 
 
 @pytest.fixture
-def device(roofline_session: Session) -> CudaDevice:
-    """The device that kernels run on; the test is skipped where there is none. Its memory is freed after the test."""
-    if roofline_session.missing:
-        pytest.skip(not_checked(f"no CUDA device ({roofline_session.missing})"))
+def device(roofline_session: Session) -> CudaDevice | SimDevice:
+    """What kernels are checked on, a GPU or the simulator. Its memory is freed after the test."""
     return roofline_session.device
 
 
 @pytest.fixture
-def kernels(roofline_session: Session, device: CudaDevice) -> Callable[[str], Any]:
-    """``kernels("rms_n3")`` is that kernel of the declaration, compiled, as a CuPy RawKernel."""
+def cuda_device(roofline_session: Session) -> CudaDevice:
+    """The GPU; the test is skipped where there is none."""
+    if roofline_session.missing:
+        pytest.skip(not_checked(f"no CUDA device ({roofline_session.missing})"))
+    return roofline_session.gpu
+
+
+@pytest.fixture
+def kernels(roofline_session: Session, device: Any) -> Callable[[str], Any]:
+    """``kernels("rms_n3")`` is that kernel, compiled: on a GPU a CuPy RawKernel, else one that is called alike."""
     return roofline_session.kernel
 
 
 @pytest.fixture
-def check(roofline_session: Session, device: CudaDevice) -> Callable[..., Any]:
+def check(roofline_session: Session, device: Any) -> Callable[..., Any]:
     """``check(rung, shape, inputs=None)`` runs the rung once and compares with its float64 reference."""
     return roofline_session.check
 
 
 @pytest.fixture
-def sanitize(roofline_session: Session, device: CudaDevice) -> Callable[..., Any]:
-    """``sanitize(rung, which, shape, volatile=False)`` runs the rung under compute-sanitizer and returns the report.
+def sanitize(roofline_session: Session, device: Any) -> Callable[..., Any]:
+    """``sanitize(rung, which, shape, volatile=False)`` checks the rung and returns the report.
 
+    In the simulator, and on a GPU machine under compute-sanitizer too; that the two disagree is an error.
     What could not be checked is a skip with the reason, or a failure where the GPU is required.
     """
     required = roofline_session.settings.require_gpu
@@ -276,7 +293,7 @@ def sanitize(roofline_session: Session, device: CudaDevice) -> Callable[..., Any
 
 
 @pytest.fixture
-def roofline(roofline_session: Session, device: CudaDevice, benchmark: Any) -> Callable[..., Any]:
+def roofline(roofline_session: Session, cuda_device: CudaDevice, benchmark: Any) -> Callable[..., Any]:
     """``roofline(rung, shape, state=None)`` checks the answer, then times the rung through pytest-benchmark."""
 
     def measure(rung: Any, shape: Any, state: str | None = None) -> Any:

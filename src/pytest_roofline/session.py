@@ -22,11 +22,13 @@ from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundE
 from .gpu import device as cuda
 from .gpu import sanitizer, telemetry
 from .gpu.child import rung_job
-from .gpu.sanitizer_report import Report
+from .gpu.sanitizer_report import FINDINGS, Report
 from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .measure import Bench
 from .record import Value
+from .sim.device import SimDevice
+from .simulated import Simulator, agreed
 from .timing import Stamp
 
 MIN_ROUNDS = 31
@@ -66,9 +68,9 @@ class Session:
         return declaration.load(self.settings.ladder)
 
     @cached_property
-    def _device(self) -> cuda.CudaDevice | str:
+    def _gpu(self) -> cuda.CudaDevice | str:
         if self.settings.device == "sim":
-            return "the simulator is not part of this version; use --roofline-device cuda on a machine with a GPU"
+            return "--roofline-device sim asks for the simulator"
         try:
             return cuda.CudaDevice(self.settings.worker % cuda.count())
         except DeviceError as error:
@@ -76,30 +78,48 @@ class Session:
 
     @property
     def missing(self) -> str:
-        """Why there is no device; empty if there is one."""
-        return self._device if isinstance(self._device, str) else ""
+        """Why there is no GPU; empty if there is one."""
+        return self._gpu if isinstance(self._gpu, str) else ""
 
     def check_device(self) -> None:
-        """Raise :class:`DeviceError` where a device was asked for, by option, and there is none."""
+        """Raise :class:`DeviceError` where a GPU was asked for, by option, and there is none."""
         wanted = {"--roofline-require-gpu": self.settings.require_gpu}
-        wanted[f"--roofline-device {self.settings.device}"] = self.settings.device != "auto"
+        wanted["--roofline-device cuda"] = self.settings.device == "cuda"
         if asked := [option for option, on in wanted.items() if on and self.missing]:
             raise DeviceError(f"{' and '.join(asked)}: {self.missing}")
 
     def release(self) -> None:
         """Give the device's unused memory back, if a device was used."""
-        if isinstance(self.__dict__.get("_device"), cuda.CudaDevice):
-            self.device.release()
+        for name in ("_gpu", "simulator"):
+            device = self.__dict__.get(name)
+            if device is not None and not isinstance(device, str):
+                device.release()
 
     @property
-    def device(self) -> cuda.CudaDevice:
-        if isinstance(self._device, str):
-            raise DeviceError(self._device)
-        return self._device
+    def gpu(self) -> cuda.CudaDevice:
+        """The GPU; :class:`DeviceError` says why there is none."""
+        if isinstance(self._gpu, str):
+            raise DeviceError(self._gpu)
+        return self._gpu
+
+    @cached_property
+    def simulator(self) -> SimDevice:
+        """The simulated device, with the limits of the card that --roofline-card names."""
+        return SimDevice(self.settings.card)
+
+    @property
+    def device(self) -> cuda.CudaDevice | SimDevice:
+        """What kernels are checked on: the GPU if there is one, else the simulator."""
+        return self.simulator if isinstance(self._gpu, str) else self._gpu
+
+    @cached_property
+    def simulated(self) -> Simulator:
+        """The simulator as a sanitizer, on a device of its own: its findings are nobody else's."""
+        return Simulator(SimDevice(self.settings.card), self.ladder)
 
     @cached_property
     def bench(self) -> Bench:
-        return Bench(self.ladder, self.device)
+        return Bench(self.ladder, self.gpu)
 
     @property
     def stopwatch(self) -> Stopwatch:
@@ -117,14 +137,14 @@ class Session:
     @cached_property
     def telemetry(self) -> telemetry.Telemetry:
         """Read once: the driver's version and the power limit. Clocks are read again after each benchmark."""
-        return telemetry.read(self.device)
+        return telemetry.read(self.gpu)
 
     def machine(self) -> dict[str, Value]:
         """What is written into a saved run's machine_info["roofline"]."""
-        card = self.device.card
+        card = self.gpu.card
         return {
             "card": card.name,
-            "evidence": self.device.evidence,
+            "evidence": self.gpu.evidence,
             "arch": card.arch,
             "sms": card.sms,
             "peak_gbs": card.peak_gbs,
@@ -132,18 +152,19 @@ class Session:
             "driver": self.telemetry.driver,
             "power_limit_w": self.telemetry.power_limit_w,
             "compiler": compiler(),
-            **self.device.versions,
+            **self.gpu.versions,
         }
 
     def header(self) -> str:
-        """One line: device, card, peak and its source, versions; or what is skipped and why."""
+        """One line: device, card, peak and its source, versions; or that it is simulated, and why."""
         if self.missing:
             return (
-                f"roofline: no device ({self.missing}); static checks run, everything that needs a GPU is not checked"
+                f"roofline: {self.device.evidence} (PTX of {self.device.arch}) with the limits of {self.device.name}; "
+                f"no GPU ({self.missing}), so times are {NOT_CHECKED}"
             )
-        card, versions = self.device.card, self.device.versions
+        card, versions = self.gpu.card, self.gpu.versions
         return (
-            f"roofline: {self.device.evidence} on {card.name} ({card.arch}, {card.sms} SMs), peak {card.peak_gbs:.0f} "
+            f"roofline: {self.gpu.evidence} on {card.name} ({card.arch}, {card.sms} SMs), peak {card.peak_gbs:.0f} "
             f"GB/s from {card.source}, driver {self.telemetry.driver or 'unknown'} (CUDA {versions['driver_cuda']}), "
             f"CUDA {versions['runtime_cuda']}, CuPy {versions['cupy']}, L2 {self.settings.state}; {self._skipped()}"
         )
@@ -157,7 +178,7 @@ class Session:
             )
 
     def kernel(self, name: str) -> Any:
-        """The CuPy RawKernel ``name``, compiled for the device; ``name`` as in the declaration's launches."""
+        """The kernel ``name`` of a declared launch: on a GPU a CuPy RawKernel, else one that is called alike."""
         launches = [(rung, launch) for rung in self.ladder.rungs for launch in rung.launches]
         sources = {rung.source_of(launch): rung for rung, launch in launches if launch.kernel == name}
         if not sources:
@@ -176,7 +197,7 @@ class Session:
     def sanitizer(self) -> sanitizer.Sanitizer:
         """compute-sanitizer; :class:`~pytest_roofline.errors.SanitizerNotFoundError` where there is none."""
         tool = sanitizer.find(self.settings.sanitizer, os.environ)
-        return sanitizer.Sanitizer(tool, self.device.arch, self.device.index)
+        return sanitizer.Sanitizer(tool, self.gpu.arch, self.gpu.index)
 
     def sanitize(
         self,
@@ -186,7 +207,11 @@ class Session:
         volatile: bool = False,
         images: Mapping[str, Image] | None = None,
     ) -> Report:
-        """Run ``rung`` in a child under the sanitizer's tool ``which``; ``images`` replace its own sources."""
+        """The check ``which`` of ``rung``: simulated, and on a GPU machine by compute-sanitizer too.
+
+        ``images`` replace the rung's own sources.
+        Errors: :class:`~pytest_roofline.simulated.DisagreementError` if the two come to different verdicts.
+        """
         assert self.settings.ladder is not None
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
@@ -197,9 +222,18 @@ class Session:
             if not volatile:
                 raise
             return sanitizer.does_not_compile(which, f"{rung.name} {shape}", error)
+        simulated = self.simulated.check(which, rung, shape, images)
+        if self.missing:
+            return simulated
+        try:
+            tool = self.sanitizer
+        except SanitizerNotFoundError:
+            if simulated.verdict == FINDINGS:
+                return simulated
+            raise
         verify = which == "memcheck"  # the other tools slow a kernel down, and one answer is enough
-        job = rung_job(self.settings.ladder, rung, shape, images, self.device.index, verify, note)
-        return self.sanitizer.check(which, job)
+        job = rung_job(self.settings.ladder, rung, shape, images, self.gpu.index, verify, note)
+        return agreed(tool.check(which, job), simulated)
 
     def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
         """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.
@@ -207,7 +241,7 @@ class Session:
         The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number.
         """
         state = state or self.settings.state
-        job = Job(self.device, self.ladder, rung, shape)
+        job = Job(self.gpu, self.ladder, rung, shape)
         job.run()
         accuracy = job.verify()
         if fixture.disabled:

@@ -114,10 +114,10 @@ def test_every_launch_fits_every_card(ladder: Ladder, rung: Rung) -> None:
             assert found.blocks >= 1, (launch.kernel, target.name, found.why)
 
 
-def test_the_driver_agrees(device, ladder, rung):
+def test_the_driver_agrees(cuda_device, ladder, rung):
     """On a GPU the occupancy computed from ptxas's report and the card's limits is the driver's own answer."""
     for launch in rung.launches:
-        image = images_of(ladder, rung, device.arch)[rung.source_of(launch)]
-        computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, device.card)
-        kernel = device.load(image, launch.kernel)
-        assert computed.blocks == device.driver_occupancy(kernel, launch.threads, launch.shared) > 0
+        image = images_of(ladder, rung, cuda_device.arch)[rung.source_of(launch)]
+        computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, cuda_device.card)
+        kernel = cuda_device.load(image, launch.kernel)
+        assert computed.blocks == cuda_device.driver_occupancy(kernel, launch.threads, launch.shared) > 0

@@ -69,16 +69,25 @@ def test_warm_up():
 
 
 @pytest.mark.parametrize("samples", ["1", "2", "11"])
-def test_a_right_answer_ends_with_0(device, capsys, samples):
+def test_a_right_answer_ends_with_0(cuda_device, capsys, samples):
     """On a GPU it prints what a benchmark knows: card, ledger, launches, check, time, bandwidth, marks."""
     assert run("s1", "32", "2048", samples) == 0
     text = capsys.readouterr().out
-    for word in (device.name, "ledger", "16N a row", "sm_s1_div", "occupancy", "check", f"median of {samples}", "MBU"):
+    for word in (
+        cuda_device.name,
+        "ledger",
+        "16N a row",
+        "sm_s1_div",
+        "occupancy",
+        "check",
+        f"median of {samples}",
+        "MBU",
+    ):
         assert word in text
     assert "mark       fits L2" in text
 
 
-def test_a_wrong_answer_ends_with_1(device, capsys, tmp_path):
+def test_a_wrong_answer_ends_with_1(cuda_device, capsys, tmp_path):
     """On a GPU a broken kernel ends with 1, names wrong elements, and prints no time."""
     shutil.copytree(LADDER.parent, tmp_path / "kernels")
     source = tmp_path / "kernels" / "rmsnorm" / "n3_registers.cu"

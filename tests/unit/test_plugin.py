@@ -6,10 +6,12 @@ import pytest
 
 
 def test_without_a_gpu_one_line_says_what_was_not_checked(project):
-    """Tests that need a device are skipped, the run is green, and the header and one line at the end say why."""
+    """Times are skipped, the run is green, and the header and one line at the end say why."""
     result = project.run("-k", "s3")
     result.assert_outcomes(skipped=5, passed=1, deselected=project.cases - 6)
-    result.stdout.fnmatch_lines(["roofline: no device (no usable NVIDIA driver or device*not checked"])
+    result.stdout.fnmatch_lines(
+        ["roofline: simulated (PTX of sm_89)*no usable NVIDIA driver or device*times are not checked"]
+    )
     result.stdout.fnmatch_lines(["5 tests (5 in *): no CUDA device (*"])
     assert result.ret == 0
 
@@ -22,11 +24,23 @@ def test_a_required_gpu_that_is_missing_is_an_error(project, option):
     result.stderr.fnmatch_lines(["ERROR: *no usable NVIDIA driver or device*"])
 
 
-def test_the_simulator_is_not_there_yet(project):
-    """--roofline-device sim says that this version has none, and does not run something else."""
-    result = project.run("--roofline-device=sim")
+def test_the_simulator_can_be_asked_for(project):
+    """--roofline-device sim simulates whether there is a GPU or not, with the limits of --roofline-card."""
+    project.use_tests(shapes="correctness/test_shapes.py")
+    result = project.run(
+        "--roofline-device=sim", "--roofline-card=h200", "test_shapes.py", "-k", "n3-8x33 or n3-262153"
+    )
+    result.stdout.fnmatch_lines(
+        ["roofline: simulated (PTX of sm_90) with the limits of NVIDIA H200*asks for the simul*"]
+    )
+    result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
+
+
+def test_a_required_gpu_is_not_the_simulator(project):
+    """--roofline-require-gpu with --roofline-device sim is refused."""
+    result = project.run("--roofline-device=sim", "--roofline-require-gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *simulator is not part of this version*"])
+    result.stderr.fnmatch_lines(["ERROR: --roofline-require-gpu: --roofline-device sim asks for the simulator"])
 
 
 def test_unknown_values_of_options_name_the_valid_ones(project):

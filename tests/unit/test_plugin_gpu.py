@@ -24,7 +24,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.fixture
-def measured(device, empty_project, saved):
+def measured(cuda_device, empty_project, saved):
     """A project with the shipped ladder and one saved run; ``baseline`` is its file."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
@@ -45,11 +45,11 @@ def scale(factor):
     return change
 
 
-def test_a_run_is_saved_under_its_card_and_found_again(measured, device):
+def test_a_run_is_saved_under_its_card_and_found_again(measured, cuda_device):
     """A saved run lies in its card's folder, holds finite Python values only, and is compared with by default."""
-    assert measured.baseline.parts[-3] == device.name.replace(" ", "-")
+    assert measured.baseline.parts[-3] == cuda_device.name.replace(" ", "-")
     data = json.loads(measured.baseline.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
-    assert data["machine_info"]["roofline"]["card"] == device.name
+    assert data["machine_info"]["roofline"]["card"] == cuda_device.name
     for bench in data["benchmarks"]:
         for key, value in bench["extra_info"].items():
             assert value is None or isinstance(value, int | float | str | bool), (key, value)
@@ -118,7 +118,7 @@ def test_warm_is_declared_and_recorded(measured):
     assert warm["stats"]["median"] < cold["stats"]["median"]
 
 
-def test_disabled_benchmarks_still_check_the_answer(device, empty_project):
+def test_disabled_benchmarks_still_check_the_answer(cuda_device, empty_project):
     """--benchmark-disable runs each kernel once, checks it, and reports no time."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
@@ -127,7 +127,7 @@ def test_disabled_benchmarks_still_check_the_answer(device, empty_project):
     assert "median us" not in result.stdout.str()
 
 
-def test_c44_a_broken_clock_leaves_no_number(device, empty_project):
+def test_c44_a_broken_clock_leaves_no_number(cuda_device, empty_project):
     """A clock that counts milliseconds fails the benchmark, and no table and no JSON has a time of it."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
@@ -152,47 +152,47 @@ def test_c44_a_broken_clock_leaves_no_number(device, empty_project):
     assert not left.exists() or "median" not in left.read_text()
 
 
-def test_c40_a_slow_kernel_is_timed_whole(device, ladder, roofline_session):
+def test_c40_a_slow_kernel_is_timed_whole(cuda_device, ladder, roofline_session):
     """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
     watch = roofline_session.stopwatch
 
     def work():
-        device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
+        cuda_device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
 
     assert watch.sample(lambda: work, "cold") == pytest.approx(2e-3, rel=0.02)
 
 
-def test_c42_the_flush_is_outside_the_timed_region(device, ladder, roofline_session):
+def test_c42_the_flush_is_outside_the_timed_region(cuda_device, ladder, roofline_session):
     """A cold sample of one row is far shorter than the flush that precedes it."""
-    watch, job = roofline_session.stopwatch, Job(device, ladder, ladder.rung("n4"), Shape(1, 3584))
+    watch, job = roofline_session.stopwatch, Job(cuda_device, ladder, ladder.rung("n4"), Shape(1, 3584))
 
     def flush():
-        device.launch(watch._flush, (8 * device.card.sms, 1, 1), (256, 1, 1), watch._flush_args, 0)
+        cuda_device.launch(watch._flush, (8 * cuda_device.card.sms, 1, 1), (256, 1, 1), watch._flush_args, 0)
 
     rows = [watch.sample(lambda: job.run, "cold") for _ in range(11)]
     flushes = [watch.sample(lambda: flush, "warm") for _ in range(11)]
     assert max(rows) < min(flushes) / 3
 
 
-def test_placements_differ_and_keep_the_answer_right(device, ladder):
+def test_placements_differ_and_keep_the_answer_right(cuda_device, ladder):
     """Each sample runs at another place on the same inputs, and its output there is right."""
-    job = Job(device, ladder, ladder.rung("s1"), Shape(16, 1000))
-    series = Placements(device, job)
+    job = Job(cuda_device, ladder, ladder.rung("s1"), Shape(16, 1000))
+    series = Placements(cuda_device, job)
     places = set()
     for _ in range(8):
         series()()
         assert job.verify(outputs=series.outputs()).of_tolerance <= 1
-        places.add(device.view(series.outputs()["y"]).pointer)
+        places.add(cuda_device.view(series.outputs()["y"]).pointer)
     assert len(places) == 8
 
 
-def test_a_kernel_is_loaded_once(device, ladder):
+def test_a_kernel_is_loaded_once(cuda_device, ladder):
     """Two jobs of a rung share one copy of its code."""
-    first, second = (Job(device, ladder, ladder.rung("n3"), Shape(1, 64)) for _ in range(2))
+    first, second = (Job(cuda_device, ladder, ladder.rung("n3"), Shape(1, 64)) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
 
 
-def test_a_gate_with_no_saved_run_fails(device, empty_project):
+def test_a_gate_with_no_saved_run_fails(cuda_device, empty_project):
     """--benchmark-compare with nothing saved is a warning of pytest-benchmark; with the gate on the run is red."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
@@ -201,7 +201,7 @@ def test_a_gate_with_no_saved_run_fails(device, empty_project):
     result.stdout.fnmatch_lines(["gate FAILED: *"])
 
 
-def test_c50_forty_large_cases_in_a_row(device, empty_project):
+def test_c50_forty_large_cases_in_a_row(cuda_device, empty_project):
     """Forty parametrised tests that each take 40 % of the card all fit: memory is freed between them."""
     empty_project.declare()
     empty_project.pytester.makepyfile(
@@ -209,9 +209,9 @@ def test_c50_forty_large_cases_in_a_row(device, empty_project):
         import pytest
 
         @pytest.mark.parametrize("case", range(40))
-        def test_large(device, case):
-            _, total = device.cupy.cuda.runtime.memGetInfo()
-            device.empty((int(0.4 * total) // 4,), "float32")
+        def test_large(cuda_device, case):
+            _, total = cuda_device.cupy.cuda.runtime.memGetInfo()
+            cuda_device.empty((int(0.4 * total) // 4,), "float32")
         """
     )
     empty_project.run().assert_outcomes(passed=40)

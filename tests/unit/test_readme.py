@@ -62,7 +62,7 @@ def test_the_sample_runs(empty_project):
     empty_project.use_tests(static="static/test_static.py")
     empty_project.hide_gpu()
     counts = empty_project.run().parseoutcomes()
-    assert counts["passed"] == 24
+    assert counts["passed"] > 24  # the static checks alone
     assert set(counts) == {"passed", "skipped"}
 
 

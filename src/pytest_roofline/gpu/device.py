@@ -7,7 +7,7 @@ reductions, random numbers), so no toolkit, cuBLAS or cuRAND has to be there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -172,8 +172,16 @@ class CudaDevice:
         return function
 
     def launch(
-        self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], args: tuple[Any, ...], shared: int
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple[Any, ...],
+        shared: int,
+        blocks: Sequence[int] | None = None,
     ) -> None:
+        if blocks is not None:
+            raise DeviceError(f"launching {kernel.name}: a GPU runs all blocks of a grid, {len(blocks)} were chosen")
         if shared > 48 * 1024 and kernel.max_dynamic_shared_size_bytes < shared:
             with translated(f"opting {kernel.name} in to {shared} bytes of dynamic shared memory"):
                 kernel.max_dynamic_shared_size_bytes = shared

@@ -1,0 +1,240 @@
+"""The simulator behind the Protocol of :mod:`pytest_roofline.device`: memory, kernels and launches on the CPU."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cards import Card, card
+from ..compile import Image
+from ..device import SIMULATED, ArrayView
+from ..errors import DeviceError, DeviceMemoryError, RefusedError
+from ..host import enough_memory
+from .arrays import SimArray
+from .errors import SimulationError
+from .execute import STEPS_LIMIT, Counts, Launch
+from .findings import ERROR, Finding, Findings
+from .memory import SPARSE_ABOVE, Allocation, Arena
+from .ptx import Module, parse
+from .translate import Program, translate
+
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_BYTES = 2**43  # of one allocation: no card has more
+
+
+class SimKernel:
+    """A kernel of an image, translated; ``symbols`` are the addresses of the module's variables."""
+
+    def __init__(
+        self, device: SimDevice, program: Program, symbols: dict[str, int], params: list[tuple[str, int, int]]
+    ) -> None:
+        self.device, self.program, self.symbols, self.params = device, program, symbols, params
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0
+    ) -> None:
+        """Launch it, with one to three extents each, as a kernel of CuPy is called."""
+        gx, gy, gz = (*grid, 1, 1)[:3]
+        bx, by, bz = (*block, 1, 1)[:3]
+        self.device.launch(self, (gx, gy, gz), (bx, by, bz), args, shared_mem)
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+
+class SimDevice:
+    """A device that executes PTX on the CPU. ``name`` is the card whose limits it has.
+
+    ``reverse`` takes the second schedule: whatever its order changes depends on an order that no GPU promises.
+    Errors: :class:`UnsupportedError` from :meth:`load` for what is not simulated, :class:`SimulationError` from
+    :meth:`synchronize` with everything that was found.
+    """
+
+    evidence = SIMULATED
+
+    def __init__(self, name: str = "rtx4090", reverse: bool = False) -> None:
+        self.card: Card = card(name)
+        self.name, self.arch = self.card.name, self.card.arch
+        self.reverse = reverse
+        self.arena = Arena()
+        self.findings = Findings()
+        self.launches: list[Launch] = []
+        self.steps_limit = STEPS_LIMIT
+        self._modules: dict[Path, tuple[Module, dict[str, int]]] = {}
+        self._kernels: dict[tuple[Path, str], SimKernel] = {}
+
+    # Memory
+
+    def _allocate(self, shape: tuple[int, ...], dtype: Any, tile: np.ndarray[Any, Any] | None = None) -> SimArray:
+        dtype = np.dtype(dtype)
+        nbytes = math.prod(shape) * dtype.itemsize
+        what = f"an array of {'x'.join(map(str, shape))} {dtype}"
+        if nbytes > MAX_BYTES:
+            raise DeviceMemoryError(f"allocating {shape} of {dtype}: {nbytes} bytes, of {MAX_BYTES} at most")
+        with enough_memory(what, 0 if nbytes > SPARSE_ABOVE else 2 * nbytes):
+            allocation = self.arena.allocate(nbytes, what, tile)
+        owner = _Owner(self.arena, allocation)
+        return SimArray.over(allocation, shape, dtype, owner)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> SimArray:
+        return self._allocate(shape, dtype)
+
+    def upload(self, host: np.ndarray[Any, Any]) -> SimArray:
+        array = self._allocate(host.shape, host.dtype)
+        if host.nbytes:
+            array.allocation.fill(0, np.ascontiguousarray(host).view(np.uint8).ravel())
+        return array
+
+    def repeat_rows(self, tile: np.ndarray[Any, Any], rows: int) -> SimArray:
+        return self._allocate((rows, *tile.shape[1:]), tile.dtype, np.ascontiguousarray(tile))
+
+    def download(self, array: SimArray) -> np.ndarray[Any, Any]:
+        return array.get()
+
+    def view(self, array: Any) -> ArrayView:
+        if not isinstance(array, SimArray):
+            raise RefusedError(
+                f"a {type(array).__module__}.{type(array).__name__} is refused, nothing was launched: it must be an "
+                "array of the simulated device (its upload copies one there)"
+            )
+        if array.owner.arena is not self.arena:  # type: ignore[attr-defined]
+            raise RefusedError("an array of another simulated device is refused, nothing was launched")
+        return ArrayView(array.pointer, array.nbytes, array.shape, array.strides, array.dtype, array.contiguous)
+
+    # Kernels
+
+    def load(self, image: Image, kernel: str) -> SimKernel:
+        """``kernel`` of ``image``, parsed and translated once."""
+        key = (image.path, kernel)
+        if key not in self._kernels:
+            image.require(kernel)
+            module, symbols = self._module(image)
+            program = translate(module, kernel)
+            params = [(v.name, at, v.size) for at, v in program.flat.params.values()]
+            self._kernels[key] = SimKernel(self, program, symbols, params)
+        return self._kernels[key]
+
+    def _module(self, image: Image) -> tuple[Module, dict[str, int]]:
+        if image.path not in self._modules:
+            module = parse(image.ptx)
+            symbols = {}
+            for variable in module.variables.values():
+                if variable.space in ("global", "const"):
+                    made = self.arena.allocate(variable.size, f"the variable {variable.name}")
+                    data = np.frombuffer(variable.data.ljust(variable.size, b"\0"), np.uint8)
+                    made.fill(0, data)
+                    symbols[variable.name] = made.base
+            self._modules[image.path] = (module, symbols)
+        return self._modules[image.path]
+
+    def launch(
+        self,
+        kernel: SimKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        args: tuple[Any, ...],
+        shared: int,
+        blocks: Sequence[int] | None = None,
+    ) -> None:
+        """Execute at once; ``blocks`` are the linear numbers of those to run, all by default."""
+        self._check_launch(kernel, grid, block, shared)
+        parameters, pointers = self._parameters(kernel, args)
+        self.arena.begin_launch()
+        launch = Launch(
+            program=kernel.program,
+            grid=grid,
+            block=block,
+            shared=shared,
+            parameters=parameters,
+            arena=self.arena,
+            findings=self.findings,
+            symbols=kernel.symbols,
+            tracked=self._tracked(kernel, pointers),
+            reverse=self.reverse,
+            steps_limit=self.steps_limit,
+        )
+        self.launches.append(launch)
+        launch.run(blocks)
+
+    def _check_launch(self, kernel: SimKernel, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> None:
+        cluster = kernel.program.flat.cluster
+        what = f"launching {kernel.name} with grid {grid}, block {block}"
+        if math.prod(block) > MAX_THREADS or any(not 1 <= n <= most for n, most in zip(block, MAX_BLOCK, strict=True)):
+            raise DeviceError(f"{what}: a block has 1 to {MAX_THREADS} threads, at most {MAX_BLOCK}")
+        if any(n % c for n, c in zip(grid, cluster, strict=True)):
+            raise DeviceError(f"{what}: the grid is no multiple of the cluster {cluster}")
+        total = kernel.program.flat.static_shared + shared
+        if total > self.card.shared_per_block_optin:
+            raise DeviceError(
+                f"{what}: {total} bytes of shared memory, {self.card.name} has {self.card.shared_per_block_optin}"
+            )
+
+    def _parameters(self, kernel: SimKernel, args: tuple[Any, ...]) -> tuple[bytes, dict[str, Allocation]]:
+        if len(args) != len(kernel.params):
+            raise DeviceError(f"{kernel.name} takes {len(kernel.params)} parameters, {len(args)} were given")
+        data, pointers = bytearray(kernel.program.flat.param_bytes), {}
+        for number, ((name, at, size), value) in enumerate(zip(kernel.params, args, strict=True)):
+            if isinstance(value, SimArray):
+                raw = value.pointer.to_bytes(8, "little")
+                pointers[name] = value.allocation
+                extents = "x".join(map(str, value.shape))
+                value.allocation.what = f"argument {number} of {kernel.name} ({extents} {value.dtype})"
+            else:
+                raw = value.tobytes()
+            if len(raw) != size:
+                raise DeviceError(f"{kernel.name}: parameter {number} has {size} bytes, {len(raw)} were given")
+            data[at : at + size] = raw
+        return bytes(data), pointers
+
+    def _tracked(self, kernel: SimKernel, pointers: dict[str, Allocation]) -> set[int]:
+        """Allocations that the kernel may both read and write, by where its addresses come from."""
+        everything = {found.base for found in pointers.values()} | set(kernel.symbols.values())
+        touched: dict[str, set[int]] = {"read": set(), "write": set()}
+        for site in kernel.program.sites:
+            base = site.opcode.split(".")[0]
+            if site.space not in ("", "global") or base not in ("ld", "ldu", "st", "cp"):
+                continue
+            where = everything
+            if site.pointers:
+                named = {n: pointers[n].base for n in site.pointers if n in pointers}
+                named |= {n: kernel.symbols[n] for n in site.pointers if n in kernel.symbols}
+                where = set(named.values())
+            touched["write" if base == "st" else "read"] |= where
+        return touched["read"] & touched["write"]
+
+    def synchronize(self) -> None:
+        """Raise :class:`SimulationError` if the launches since the last call made an error, with all findings."""
+        found = self.take_findings()
+        if any(finding.severity == ERROR for finding in found):
+            raise SimulationError(found)
+
+    def take_findings(self) -> tuple[Finding, ...]:
+        """Errors and warnings since the last call, which are then forgotten."""
+        found, self.findings = self.findings.all(), Findings()
+        return found
+
+    def take_launches(self) -> list[Launch]:
+        """The launches since the last call, with what they counted."""
+        found, self.launches = self.launches, []
+        return found
+
+    def release(self) -> None:
+        self.launches.clear()
+
+
+class _Owner:
+    """Frees an allocation when the last array over it is gone."""
+
+    def __init__(self, arena: Arena, allocation: Allocation) -> None:
+        self.arena = arena
+        weakref.finalize(self, arena.free, allocation)
+
+
+__all__ = ["Counts", "SimArray", "SimDevice", "SimKernel"]

@@ -1,0 +1,172 @@
+"""Instructions by which the lanes of a warp exchange values, over arrays (blocks, threads)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .findings import CONVERGENCE
+from .floats import Array
+from .translate import Site
+
+if TYPE_CHECKING:
+    from .execute import Chunk
+
+LANE = np.arange(32)
+BIT = np.uint32(1) << LANE.astype(np.uint32)
+U = np.uint32
+
+
+def by_warp(chunk: Chunk, values: Array) -> Array:
+    """(rows, threads) as (rows, warps, 32)."""
+    if values.shape[1] != chunk.threads:
+        values = np.broadcast_to(values, (values.shape[0], chunk.threads))
+    return values.reshape(values.shape[0], chunk.warps, 32)
+
+
+def ballot(chunk: Chunk, values: Array) -> Array:
+    """A bit a lane, per warp: (rows, warps)."""
+    bits = np.where(by_warp(chunk, values), BIT, U(0))
+    result: Array = np.bitwise_or.reduce(bits, axis=2)
+    return result
+
+
+def each_lane(per_warp: Array) -> Array:
+    """(rows, warps) as (rows, threads)."""
+    return np.repeat(per_warp, 32, axis=1)
+
+
+def members(chunk: Chunk, site: Site, mask: Array, m: Array | None) -> Array:
+    """Per warp the lanes that take part; an executing lane that its own mask leaves out is a finding."""
+    active = ballot(chunk, chunk.everyone() if m is None else m)
+    if mask.size == 1 and int(mask[0, 0]) == 0xFFFFFFFF:
+        return active
+    own = (np.broadcast_to(mask, (mask.shape[0], chunk.threads)) >> (np.arange(chunk.threads) & 31).astype(U)) & U(1)
+    stray = (own == 0) & (chunk.everyone() if m is None else m)
+    if stray.any():
+        message = "a lane executes it that the member mask does not name"
+        chunk.report(CONVERGENCE, message, (site,), chunk.broadcast(stray))
+    return active
+
+
+@cache
+def _source(mode: str, lane: int, clamp: int) -> tuple[Array, Array]:
+    """For uniform operands: the lane to read from, and whether it is in range (PTX ISA, shfl.sync)."""
+    return _sources(mode, np.array(lane), np.array(clamp), LANE)
+
+
+@cache
+def _everywhere(warps: int, inside: bytes) -> Array:
+    """The same 32 lanes for each warp, as one row."""
+    return np.tile(np.frombuffer(inside, bool), warps)[None]
+
+
+def _sources(mode: str, lane: Array, clamp: Array, at: Array) -> tuple[Array, Array]:
+    b, c, segment = lane & 31, clamp & 31, (clamp >> 8) & 31
+    limit = (at & segment) | (c & ~segment)
+    if mode == "up":
+        j = at - b
+        inside = j >= limit
+    elif mode == "down":
+        j = at + b
+        inside = j <= limit
+    elif mode == "bfly":
+        j = at ^ b
+        inside = j <= limit
+    else:
+        j = (at & segment) | (b & ~segment)
+        inside = j <= limit
+    return np.where(inside, j, at), inside
+
+
+def shuffle(
+    chunk: Chunk, site: Site, mode: str, value: Array, lane: Array, clamp: Array, mask: Array, m: Array | None
+) -> tuple[Array, Array]:
+    """The value of the lane that each lane names, and whether that lane was in range."""
+    active = members(chunk, site, mask, m)
+    values = by_warp(chunk, value)
+    if lane.size == 1 and clamp.size == 1:
+        distance = int(lane[0, 0])
+        j, inside = _source(mode, distance, int(clamp[0, 0]))
+        if mode == "bfly" and inside.all() and distance in (1, 2, 4, 8, 16):  # halves change places
+            d = values.reshape(values.shape[0], -1, 2, distance)[:, :, ::-1]
+        else:
+            d = np.take(values, j, axis=2)
+        p = _everywhere(chunk.warps, inside.tobytes())
+        if not (active == U(0xFFFFFFFF)).all():
+            _absent(chunk, site, active, np.broadcast_to(j, (1, chunk.warps, 32)), m)
+        return d.reshape(d.shape[0], -1), p
+    shape = (max(lane.shape[0], clamp.shape[0], values.shape[0]), chunk.warps, 32)
+    lanes = np.broadcast_to(by_warp(chunk, lane).astype(np.int64), shape)
+    clamps = np.broadcast_to(by_warp(chunk, clamp).astype(np.int64), shape)
+    j, inside = _sources(mode, lanes, clamps, LANE)
+    d = np.take_along_axis(np.broadcast_to(values, shape), j, axis=2)
+    _absent(chunk, site, active, j, m)
+    return d.reshape(shape[0], -1), inside.reshape(shape[0], -1)
+
+
+def _absent(chunk: Chunk, site: Site, active: Array, j: Array, m: Array | None) -> None:
+    """Reading from a lane that does not execute the shuffle gives an undefined value."""
+    there = (active[:, :, None] >> j.astype(U)) & U(1)
+    rows = there.shape[0]
+    bad = (there == 0).reshape(rows, -1) & (chunk.everyone() if m is None else m)
+    if bad.any():
+        message = "the shuffle reads from a lane that does not take part"
+        chunk.report(CONVERGENCE, message, (site,), chunk.broadcast(bad))
+
+
+def vote(chunk: Chunk, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
+    active = members(chunk, site, mask, m)
+    yes = ballot(chunk, p) & active
+    if op == "ballot":
+        return each_lane(yes)
+    if op == "any":
+        return each_lane(yes != 0)
+    every = yes == active
+    return each_lane(every if op == "all" else every | (yes == 0))
+
+
+def match(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> tuple[Array, Array]:
+    active = members(chunk, site, mask, m)
+    values = by_warp(chunk, value)
+    rows = max(values.shape[0], active.shape[0])
+    values = np.broadcast_to(values, (rows, *values.shape[1:]))
+    active = np.broadcast_to(active, (rows, active.shape[1]))
+    equal = values[:, :, :, None] == values[:, :, None, :]
+    bits: Array = np.bitwise_or.reduce(np.where(equal, BIT, U(0)), axis=3) & active[:, :, None]
+    if op == "any":
+        return bits.reshape(rows, -1), np.ones((1, 1), bool)
+    there = ((active[:, :, None] >> LANE.astype(U)) & U(1)) == 1
+    same = (np.where(there, bits, active[:, :, None]) == active[:, :, None]).all(axis=2)
+    return each_lane(np.where(same, active, U(0))), each_lane(same)
+
+
+def redux(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> Array:
+    active = members(chunk, site, mask, m)
+    values = by_warp(chunk, value)
+    there = ((active[:, :, None] >> LANE.astype(U)) & U(1)) == 1
+    info = np.iinfo(values.dtype)
+    table: dict[str, tuple[Any, int]] = {
+        "add": (np.add, 0),
+        "min": (np.minimum, info.max),
+        "max": (np.maximum, info.min),
+        "and": (np.bitwise_and, -1),
+        "or": (np.bitwise_or, 0),
+        "xor": (np.bitwise_xor, 0),
+    }
+    ufunc, identity = table[op]
+    neutral = np.array(identity & (2 ** (8 * info.dtype.itemsize) - 1), f"u{info.dtype.itemsize}").view(values.dtype)
+    with np.errstate(over="ignore"):
+        reduced = ufunc.reduce(np.where(there, values, neutral), axis=2, dtype=values.dtype)
+    return each_lane(reduced)
+
+
+def elect(chunk: Chunk, site: Site, mask: Array, m: Array | None) -> tuple[Array, Array]:
+    """The lowest lane that takes part is the leader."""
+    active = members(chunk, site, mask, m)
+    lowest = active & (~active + U(1))
+    leader = np.log2(np.maximum(lowest, U(1)).astype(np.float64)).astype(U)
+    leaders = each_lane(leader)
+    return leaders, (np.arange(chunk.threads) & 31)[None] == leaders

@@ -1,0 +1,90 @@
+"""The checks of compute-sanitizer by the simulator, and what becomes of the two where both can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .check import Job
+from .compile import Image
+from .device import NOT_CHECKED
+from .errors import RooflineError
+from .gpu.sanitizer_report import CLEAN, FINDINGS, Finding, Place, Report
+from .ladder import Ladder, Rung, Shape
+from .sim import findings as sim
+from .sim.device import SimDevice
+from .sim.errors import UnsupportedError
+
+# Which of the simulator's kinds each tool of compute-sanitizer looks for.
+KINDS = {
+    "racecheck": (sim.RACE,),
+    "memcheck": (sim.MEMORY, sim.TRAP),
+    "initcheck": (sim.UNINITIALISED,),
+    "synccheck": (sim.BARRIER, sim.CONVERGENCE, sim.STEPS),
+}
+
+
+class DisagreementError(RooflineError, AssertionError):
+    """The simulator and compute-sanitizer came to different verdicts on one kernel; the message holds both reports."""
+
+
+class Simulator:
+    """Runs rungs for their findings. One run answers all four checks, so it is kept."""
+
+    def __init__(self, device: SimDevice, ladder: Ladder) -> None:
+        self.device, self.ladder = device, ladder
+        self._found: dict[object, tuple[sim.Finding, ...] | str] = {}
+
+    def check(self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> Report:
+        """What ``which`` would look for in ``rung`` at ``shape``, built as ``images``."""
+        subject = f"{rung.name} {shape}, simulated (PTX of {next(iter(images.values())).arch})"
+        found = self._run(rung, shape, images)
+        if isinstance(found, str):
+            return Report(which, subject, NOT_CHECKED, found)
+        chosen = [finding for finding in found if finding.kind in KINDS[which]]
+        errors = sum(finding.severity == sim.ERROR for finding in chosen)
+        return Report(
+            which,
+            subject,
+            FINDINGS if chosen else CLEAN,
+            "",
+            tuple(_translated(finding) for finding in chosen),
+            displayed=len(chosen),
+            errors=errors,
+            warnings=len(chosen) - errors,
+        )
+
+    def _run(self, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> tuple[sim.Finding, ...] | str:
+        key = (rung.name, shape, tuple(image.path for image in images.values()))
+        if key not in self._found:
+            try:
+                self.device.take_findings()
+                job = Job(self.device, self.ladder, rung, shape, images=images, guard=0)
+                job.run()
+                self._found[key] = self.device.take_findings()
+            except UnsupportedError as error:
+                self._found[key] = str(error)
+        return self._found[key]
+
+
+def _translated(finding: sim.Finding) -> Finding:
+    places = []
+    for place in finding.places:
+        file, _, line = place.rpartition(":")
+        places.append(
+            Place(
+                access="",
+                kernel=finding.kernel,
+                file=file,
+                line=int(line),
+                thread=",".join(map(str, finding.thread)),
+                block=",".join(map(str, finding.block)),
+            )
+        )
+    return Finding(finding.kind, finding.severity, finding.message, tuple(places), finding.count, finding.kernel)
+
+
+def agreed(real: Report, simulated: Report) -> Report:
+    """The report that stands for both; :class:`DisagreementError` if one is clean and the other has findings."""
+    if {real.verdict, simulated.verdict} == {CLEAN, FINDINGS}:
+        raise DisagreementError(f"the simulator and compute-sanitizer disagree.\n{simulated}\n{real}")
+    return simulated if real.verdict == NOT_CHECKED and simulated.verdict == FINDINGS else real
