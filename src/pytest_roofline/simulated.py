@@ -45,7 +45,7 @@ class Simulator:
         return Report(
             which,
             subject,
-            FINDINGS if chosen else CLEAN,
+            FINDINGS if errors or (chosen and which == "racecheck") else CLEAN,
             "",
             tuple(_translated(finding) for finding in chosen),
             displayed=len(chosen),

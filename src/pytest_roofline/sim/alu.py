@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from .floats import (
     maximum,
     minimum,
     mul_f32,
+    product_and_sum,
     rounded,
     to_bf16,
     to_f16,
@@ -80,6 +82,12 @@ def saturated(run: Callable[..., Array], mods: tuple[str, ...]) -> Callable[...,
     return clamp
 
 
+def rounds_then_flushes(run: Callable[..., Array], mods: tuple[str, ...]) -> Callable[..., Array]:
+    """``run`` needs denormals to round by; .ftz flushes its operands before and its result after."""
+    flushed: Callable[..., Array] = fpmode.flushed(run) if "ftz" in mods else run
+    return fpmode.without_flushing_if_on(flushed)
+
+
 # Floating point
 
 
@@ -99,13 +107,13 @@ FRACTIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "fma": lambda a, b, c: a * b + c,
+    "fma": product_and_sum,
 }
 
 
 def _f64(op: str, mode: str) -> Callable[..., Array]:
     if mode != "rn":
-        return exactly(FRACTIONS[op], np.float64, mode)
+        return exactly(FRACTIONS[op], np.float64, mode, {"mul": (0,), "fma": (0, 2)}.get(op, (0, 1)))
     return fma_f64 if op == "fma" else PLAIN[op]
 
 
@@ -136,13 +144,20 @@ def halves(run: Callable[..., Array]) -> Callable[..., Array]:
     return both
 
 
+def flusher(kind: str, mods: tuple[str, ...]) -> Callable[[Array], Array]:
+    """Flushes the denormals of a 16-bit type where .ftz asks for it."""
+    exponent = np.uint16(0x7C00 if kind.startswith("f16") else 0x7F80)
+
+    def flush16(bits: Array) -> Array:
+        return np.where((bits & exponent) == 0, bits & np.uint16(0x8000), bits)
+
+    return flush16 if "ftz" in mods else lambda bits: bits
+
+
 def narrow(run: Callable[..., Array], kind: str, mods: tuple[str, ...] = ()) -> Callable[..., Array]:
     """``run`` of float32 or float64 values on 16-bit patterns, with .ftz (of float16's own denormals), .sat, .relu."""
     wide, back = _narrow(kind)
-
-    def flush16(bits: Array) -> Array:
-        exponent = np.uint16(0x7C00 if kind.startswith("f16") else 0x7F80)
-        return np.where((bits & exponent) == 0, bits & np.uint16(0x8000), bits) if "ftz" in mods else bits
+    flush16 = flusher(kind, mods)
 
     def one(*args: Array) -> Array:
         r = saturated(run, mods)(*[wide(flush16(a)) for a in args])
@@ -159,7 +174,9 @@ def arithmetic(mods: tuple[str, ...]) -> Alu | None:
     op, kind, mode = mods[0], mods[-1], rounding(mods)
     count = 3 if op == "fma" else 2
     if kind == "f32":
-        return Alu(saturated(_f32(op, mode, "ftz" in mods), mods), ("f4",) * count, "f4", float32=True)
+        run = saturated(_f32(op, mode, "ftz" in mods), mods)
+        run = run if mode == "rn" else rounds_then_flushes(run, mods)
+        return Alu(run, ("f4",) * count, "f4", float32=True)
     if kind == "f64":
         return alu(_f64(op, mode), kind, count)
     if kind in ("f16", "f16x2", "bf16", "bf16x2"):
@@ -172,9 +189,16 @@ def arithmetic(mods: tuple[str, ...]) -> Alu | None:
 def divide(mods: tuple[str, ...]) -> Alu | None:
     kind, mode = mods[-1], rounding(mods)
     if kind in ("f32", "f64"):
-        directed = exactly(operator.truediv, np.dtype(DTYPES[kind]).type, mode)
-        return Alu(operator.truediv if mode == "rn" else directed, (DTYPES[kind],) * 2, DTYPES[kind], kind == "f32")
+        directed = rounds_then_flushes(exactly(operator.truediv, np.dtype(DTYPES[kind]).type, mode), mods)
+        run = _approximate_quotient if "approx" in mods else operator.truediv if mode == "rn" else directed
+        return Alu(run, (DTYPES[kind],) * 2, DTYPES[kind], kind == "f32")
     return alu(_int_divide(kind, want_rest=False), kind, 2) if kind in INTEGERS else None
+
+
+def _approximate_quotient(a: Array, b: Array) -> Array:
+    """div.approx: a * (1 / b), whose reciprocal is 0 for |b| above 2^126."""
+    large = (np.abs(b) > 2.0**126) & np.isfinite(b)
+    return np.where(large, a * np.copysign(b.dtype.type(0), b), a / b)
 
 
 def _int_divide(kind: str, want_rest: bool) -> Callable[[Array, Array], Array]:
@@ -203,7 +227,6 @@ def remainder(mods: tuple[str, ...]) -> Alu | None:
 
 def _exact_root(mode: str, kind: type) -> Callable[[Array], Array]:
     """Square root rounded by ``mode``: the root to nearest, moved where its square is on the wrong side."""
-    from fractions import Fraction
 
     def lane(value: float) -> float:
         near = float(np.sqrt(kind(value)))
@@ -251,9 +274,11 @@ def unary_float(mods: tuple[str, ...]) -> Alu | None:
         return Alu(approx(FUNCTIONS[op]), ("f4",), "f4", float32=True)
     number, mode = np.dtype(DTYPES[kind]).type, rounding(mods)
     if op == "sqrt":
-        return Alu(_exact_root(mode, number), (DTYPES[kind],), DTYPES[kind], kind == "f32")
+        run = _exact_root(mode, number)
+        run = run if mode == "rn" else rounds_then_flushes(run, mods)
+        return Alu(run, (DTYPES[kind],), DTYPES[kind], kind == "f32")
     if op == "rcp":
-        directed = exactly(lambda a: 1 / a, number, mode)
+        directed = rounds_then_flushes(exactly(lambda a: 1 / a, number, mode), mods)
         return Alu(_reciprocal if mode == "rn" else directed, (DTYPES[kind],), DTYPES[kind], kind == "f32")
     return None
 
@@ -295,14 +320,18 @@ def sign(mods: tuple[str, ...]) -> Alu | None:
         run = (lambda a: apply(a * one)) if "ftz" in mods else apply
         return Alu(run, (DTYPES[kind],), DTYPES[kind], kind == "f32")
     if kind in ("f16", "f16x2", "bf16", "bf16x2"):  # NaN and denormals: only the sign bit changes
-        top = U(0x80008000) if kind.endswith("x2") else np.uint16(0x8000)
-        return alu((lambda a: a ^ top) if op == "neg" else (lambda a: a & ~top), kind, 1)
+        top = np.uint16(0x8000)
+        flush16 = flusher(kind, mods)
+        run16 = (lambda a: flush16(a) ^ top) if op == "neg" else (lambda a: flush16(a) & ~top)
+        return alu(halves(run16) if kind.endswith("x2") else run16, kind, 1)
     return None
 
 
 def copysign(mods: tuple[str, ...]) -> Alu | None:
     """copysign.f32 d, a, b: the sign of a, the value of b."""
-    return alu(lambda a, b: np.copysign(b, a), mods[-1], 2)
+    kind = DTYPES[mods[-1]].replace("f", "u")
+    top = np.dtype(kind).type(1 << (bits_of(mods[-1]) - 1))
+    return Alu(lambda a, b: (a & top) | (b & ~top), (kind, kind), kind)
 
 
 def testp(mods: tuple[str, ...]) -> Alu | None:
@@ -313,7 +342,7 @@ def testp(mods: tuple[str, ...]) -> Alu | None:
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
+        "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= tiny) | (a == 0)),
         "subnormal": lambda a: (a != 0) & (np.abs(a) < tiny),
     }
     return alu(fpmode.without_flushing_if_on(tests[mods[1]]), kind, 1, "pred")
@@ -611,6 +640,23 @@ def dot(mods: tuple[str, ...]) -> Alu | None:
     return Alu(run, ("u4",) * 3, "u4")
 
 
+def byte_differences(mods: tuple[str, ...]) -> Alu | None:
+    """vabsdiff4.u32.T.T{.add} d, a, b, c: |a - b| by bytes, with .add their sum plus c."""
+    if "sat" in mods or mods[1:4] not in (("u32", "u32", "u32"), ("u32", "s32", "s32"), ("s32", "s32", "s32")):
+        return None
+    cast = np.int8 if mods[2] == "s32" else np.uint8
+
+    def run(a: Array, b: Array, c: Array) -> Array:
+        r = c if "add" in mods else np.zeros_like(c)
+        for n in range(0, 32, 8):
+            x, y = (((v >> U(n)) & U(0xFF)).astype(np.uint8).view(cast).astype(np.int32) for v in (a, b))
+            part = np.abs(x - y).astype(np.uint32)
+            r = r + part if "add" in mods else r | ((part & U(0xFF)) << U(n))
+        return r
+
+    return Alu(run, ("u4",) * 3, "u4")
+
+
 def find_nth(mods: tuple[str, ...]) -> Alu | None:
     """fns.b32 d, mask, base, offset."""
 
@@ -665,19 +711,31 @@ def compare(mods: tuple[str, ...]) -> Alu | None:
     test = comparison(mods[1], is_float)
     combine = next((m for m in mods if m in ("and", "or", "xor")), None)
     join = {"and": operator.and_, "or": operator.or_, "xor": operator.xor, None: None}[combine]
-    if kind in ("f16", "bf16"):
-        wide = _narrow(kind)[0]
-        base = fpmode.without_flushing_if_on(lambda a, b: test(wide(a), wide(b)))
+    if kind.startswith(("f16", "bf16")):
+        wide, flush16 = _narrow(kind)[0], flusher(kind, mods)
+        base = fpmode.without_flushing_if_on(lambda a, b: test(wide(flush16(a)), wide(flush16(b))))
     else:
         base = test
     run = base if join is None else lambda a, b, c: join(base(a, b), c)
     sources = (DTYPES[kind],) * 2 + (("?",) if join else ())
     if op == "setp":
         return Alu(run, sources, "?", kind == "f32")
+    if kind.endswith("x2"):
+        return _set_halves(run, mods[-2], sources)
     out = mods[-2]
     true = {"f32": np.float32(1), "f16": np.uint16(0x3C00), "bf16": np.uint16(0x3F80)}.get(out)
     true = true if true is not None else np.dtype(DTYPES[out]).type(-1 if out[0] == "s" else 2 ** bits_of(out) - 1)
     return Alu(lambda *args: np.where(run(*args), true, true.dtype.type(0)), sources, DTYPES[out], kind == "f32")
+
+
+def _set_halves(run: Callable[..., Array], out: str, sources: tuple[str, ...]) -> Alu:
+    """set of two 16-bit values: 1.0 in each half that holds, or all ones for an integer."""
+    true = np.uint16({"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(out, 0xFFFF))
+
+    def both(a: Array, b: Array, *p: Array) -> Array:
+        return halves(lambda x, y: np.where(run(x, y, *p), true, np.uint16(0)))(a, b)
+
+    return Alu(both, sources, "u4")
 
 
 def select(mods: tuple[str, ...]) -> Alu | None:
@@ -749,13 +807,11 @@ def _float_to_int(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array], 
 
 
 def _of_nan(to: str, of: str) -> Any:
+    """0, or with 64 bits on either side the top bit alone (PTX ISA, cvt)."""
     kind = np.dtype(DTYPES[to]).type
-    if to in ("s64", "u64") or (of == "f64" and to in ("s32", "u32")):
-        return (
-            kind(-(2**63) if to == "s64" else 2**63)
-            if to in ("s64", "u64")
-            else kind(-(2**31) if to == "s32" else 2**31)
-        )
+    if to in ("s64", "u64") or of == "f64":
+        top = 1 << (bits_of(to) - 1)
+        return kind(-top if to[0] == "s" else top)
     return kind(0)
 
 
@@ -763,32 +819,34 @@ def _int_to_float(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array], 
     mode = rounding(mods)
     if to in NARROW:
         back = _narrow(to)[1]
-        # float64 holds every integer up to 2^53; beyond, float16 is infinite and bfloat16 needs the sticky bit.
-        return lambda a: back(_odd(a), mode)
+        return saturated_bits(lambda a: back(_odd(a), mode), to, mods)
     kind = np.dtype(DTYPES[to]).type
-    if mode == "rn":
-        return lambda a: a.astype(kind)
 
     def run(a: Array) -> Array:
-        from fractions import Fraction
+        if mode == "rn":
+            return a.astype(kind)
+        values = [rounded(Fraction(int(v)), kind, mode) if v else 0.0 for v in a.ravel()]
+        return np.array(values, kind).reshape(a.shape)
 
-        return np.array([rounded(Fraction(int(v)), kind, mode) for v in a.ravel()], kind).reshape(a.shape)
+    return saturated(run, mods)
 
-    return run
+
+def saturated_bits(run: Callable[[Array], Array], kind: str, mods: tuple[str, ...]) -> Callable[[Array], Array]:
+    """.sat of 16-bit results."""
+    wide, back = _narrow(kind)
+    return (lambda a: back(saturated(wide, mods)(run(a)))) if "sat" in mods else run
 
 
 def _odd(a: Array) -> Array:
-    """Integers as float64, the last bit set where the conversion was not exact."""
+    """Integers as float64. Where that is not exact, cut towards zero with the last bit set, to be rounded once."""
     r = a.astype(np.float64)
     if a.dtype.itemsize < 8:
         return r
-    low = a & a.dtype.type(0x7FF)
-    cut = (a - low).astype(np.float64)
-    return (
-        np.where(low != 0, (np.ascontiguousarray(cut).view(np.int64) | 1).view(np.float64), cut)
-        if (np.abs(r) >= 2.0**53).any()
-        else r
-    )
+    size = np.where(a < 0, -a, a).astype(np.uint64)
+    low = size & np.uint64(0x7FF)
+    cut = np.ascontiguousarray((size - low).astype(np.float64)).view(np.int64) | 1
+    sticky = np.copysign(cut.view(np.float64), r)
+    return np.where((np.abs(r) >= 2.0**53) & (low != 0), sticky, r)
 
 
 def _float_to_float(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array], Array]:
@@ -797,6 +855,7 @@ def _float_to_float(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array]
 
     def run(a: Array) -> Array:
         v = wide(a)
+        v = fpmode.flush(v) if "ftz" in mods and v.dtype == np.float32 else v
         v = whole(v) if whole else v
         if "sat" in mods:
             v = np.where(v > 0, np.minimum(v, v.dtype.type(1)), v.dtype.type(0))
@@ -805,7 +864,8 @@ def _float_to_float(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array]
         if to in NARROW:
             return _narrow(to)[1](v, mode)
         if to == "f32" and of == "f64" and mode != "rn":
-            return exactly(lambda x: x, np.float32, mode)(v)
+            r = exactly(lambda x: x, np.float32, mode)(v)
+            return fpmode.flush(r) if "ftz" in mods else r
         r = v.astype(DTYPES[to])
         return r * r.dtype.type(1) if "ftz" in mods else r
 
@@ -833,15 +893,11 @@ def _to_tf32(a: Array) -> Array:
 
 def _pack(mods: tuple[str, ...]) -> Alu | None:
     """cvt.pack.sat.TO.s32{.b32} d, a, b{, c}: b in the low part, a above it, c above both."""
-    to = mods[3]
-    info, width = np.iinfo(DTYPES[to]), bits_of(to) if to in DTYPES else 0
-    if width not in (8, 16):
-        return None
+    signed, width = mods[3][0] == "s", int(mods[3][1:])
+    least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
 
     def run(a: Array, b: Array, *c: Array) -> Array:
-        low, high = (
-            np.clip(v.astype(np.int64), info.min, info.max).astype(np.uint32) & U(2**width - 1) for v in (b, a)
-        )
+        low, high = (np.clip(v.astype(np.int64), least, most).astype(np.uint32) & U(2**width - 1) for v in (b, a))
         r = low | (high << U(width))
         return r | (c[0] << U(2 * width)) if c else r
 
@@ -878,6 +934,7 @@ TABLE: dict[str, Callable[[tuple[str, ...]], Alu | None]] = {
     "bfi": insert,
     **dict.fromkeys(("dp4a", "dp2a"), dot),
     "fns": find_nth,
+    "vabsdiff4": byte_differences,
     **dict.fromkeys(("setp", "set"), compare),
     **dict.fromkeys(("selp", "slct"), select),
     "cvt": convert,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .findings import BARRIER, CONVERGENCE
+from .findings import BARRIER, CONVERGENCE, WARNING
 from .floats import Array
 from .ptx import Imm, Instr, Reg
 from .translate import Site
@@ -35,6 +35,7 @@ class Barriers:
         self.forced: set[int] = set()
         self.arrived = np.zeros((chunk.blocks, NAMED), np.int64)  # threads that arrived and did not wait
         self.arrived_warps = np.zeros((chunk.blocks, NAMED, chunk.warps), bool)
+        self.expected = np.zeros((chunk.blocks, NAMED), np.int64)  # the count that came with the first to arrive
         self.passing: dict[int, Array] = {}  # by gate: lanes of a released barrier that have not gone on yet
         self.early: Array | None = None  # blocks some of whose threads returned
         self.cluster_arrived = np.zeros((chunk.blocks, chunk.threads), bool)
@@ -94,6 +95,8 @@ class Barriers:
     def _member_mask(self, item: Instr) -> Array | None:
         """The member mask as an array; None for all lanes."""
         if item.mods[0] in NO_MASK:
+            return None
+        if "arrive" in item.mods:  # of a block's barrier: the warp arrives as one
             return None
         operand = item.operands[0] if item.mods[0] == "bar" else item.operands[-1]
         if isinstance(operand, Imm):
@@ -158,7 +161,11 @@ class Barriers:
                 else:
                     wanted = int(counts[row][at[block]][0])
                     warps = here.reshape(chunk.warps, 32).any(axis=1)
-                    complete = 32 * int(warps.sum()) + int(self.arrived[row, number]) >= wanted
+                    total = 32 * int(warps.sum()) + int(self.arrived[row, number])
+                    complete = total >= wanted
+                    before = int(self.expected[row, number])
+                    if (before and before != wanted) or total > wanted:
+                        self._mismatch(block, int(row), here, f"{max(before, total)} and {wanted}")
                 if complete:
                     self._release(block, int(row), int(number), at, here, counts is None)
                     go = go.copy()
@@ -175,6 +182,7 @@ class Barriers:
             chunk.shared.meet(row, np.flatnonzero(warps), np.flatnonzero(warps | self.arrived_warps[row, number]))
         self.arrived[row, number] = 0
         self.arrived_warps[row, number] = False
+        self.expected[row, number] = 0
         split = [gate for gate, mask in at.items() if mask.any()]
         for gate in split:
             if gate != block:
@@ -189,11 +197,18 @@ class Barriers:
         elif whole and self.early is not None and self.early[row]:
             self._exited(block, row, here)
 
+    def _mismatch(self, block: int, row: int, here: Array, counts: str) -> None:
+        lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
+        lanes[row] = here
+        message = f"threads meet at a named barrier with different counts, {counts}"
+        self.chunk.report(BARRIER, message, (self._site(block),), lanes)
+
     def _exited(self, block: int, row: int, here: Array) -> None:
         lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
         lanes[row] = here
         message = "a barrier that threads of the block never reach, for they have returned"
-        self.chunk.report(BARRIER, message, (self._site(block),), lanes)
+        # The hardware counts only those that are left, so this works; CUDA does not promise it.
+        self.chunk.report(BARRIER, message, (self._site(block),), lanes, WARNING)
 
     def _cluster_gate(self, m: Array | None) -> tuple[Array | None, Array | None]:
         chunk = self.chunk
@@ -253,6 +268,15 @@ class Barriers:
                 warps = (lanes[row] & (numbers[row] == n)).reshape(chunk.warps, 32).any(axis=1)
                 self.arrived[row, int(n)] += 32 * int(warps.sum())
                 self.arrived_warps[row, int(n)] |= warps
+                if count is not None:
+                    self._expect(site, int(row), int(n), int(chunk.broadcast(count)[row][lanes[row]][0]), lanes)
+
+    def _expect(self, site: Site, row: int, number: int, count: int, lanes: Array) -> None:
+        before = int(self.expected[row, number])
+        if (before and before != count) or int(self.arrived[row, number]) > count:
+            message = f"threads arrive at a named barrier with different counts, {before} and {count}"
+            self.chunk.report(BARRIER, message, (site,), lanes)
+        self.expected[row, number] = count
 
     def warp_barrier(self, site: Site, mask: Array, m: Array | None) -> None:
         chunk = self.chunk

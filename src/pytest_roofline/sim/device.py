@@ -199,14 +199,14 @@ class SimDevice:
         touched: dict[str, set[int]] = {"read": set(), "write": set()}
         for site in kernel.program.sites:
             base = site.opcode.split(".")[0]
-            if site.space not in ("", "global") or base not in ("ld", "ldu", "st", "cp"):
+            if site.space not in ("", "global") or base not in ("ld", "ldu", "st", "cp", "atom", "red"):
                 continue
             where = everything
             if site.pointers:
                 named = {n: pointers[n].base for n in site.pointers if n in pointers}
                 named |= {n: kernel.symbols[n] for n in site.pointers if n in kernel.symbols}
                 where = set(named.values())
-            touched["write" if base == "st" else "read"] |= where
+            touched["write" if base in ("st", "atom", "red") else "read"] |= where
         return touched["read"] & touched["write"]
 
     def synchronize(self) -> None:

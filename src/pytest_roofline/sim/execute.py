@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..device import POISON
 from . import tensor, warp
 from .barriers import Barriers
 from .copies import Copies
-from .findings import STEPS, TRAP, UNINITIALISED, Findings
+from .findings import CONVERGENCE, MEMORY, STEPS, TRAP, Findings
 from .floats import Array
 from .fpmode import available, flushing
 from .globals import Globals
@@ -30,7 +31,7 @@ from .translate import Program, Site
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
-STEPS_LIMIT = 400_000  # blocks of code that a chunk may run
+STEPS_LIMIT = 100_000  # blocks of code that a chunk may run
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 SHARED_WINDOW, LOCAL_WINDOW, WINDOW = 1 << 56, 2 << 56, 1 << 56
 
@@ -77,7 +78,7 @@ class Launch:
         on = self.program.flushes and available()
         with np.errstate(all="ignore"), flushing(on):
             for part in reversed(parts) if self.reverse else parts:
-                Chunk(self, part[::-1] if self.reverse else part).run()
+                Chunk(self, part[::-1] if self.reverse and size == 1 else part).run()
 
 
 class Chunk:
@@ -348,7 +349,7 @@ class Chunk:
         if space == "shared":
             self.shared.store(site, at, m, values, raw, volatile)
         elif space == "local":
-            self._local_store(at, m, values, raw)
+            self._local_store(site, at, m, values, raw)
         else:
             self.globals.store(site, at, m, values, raw, volatile)
 
@@ -377,8 +378,7 @@ class Chunk:
     def _local_memory(self) -> Array:
         if self.local is None:
             size = max(16, -(-self.program.flat.local_bytes // 16) * 16)
-            self.local = np.full((2, self.blocks, self.threads, size), 0xFF, np.uint8)
-            self.local[1] = 0  # which bytes were written
+            self.local = np.full((self.blocks, self.threads, size), POISON, np.uint8)
         return self.local
 
     def _local_at(self, at: Array, m: Array | None, each: int) -> tuple[Any, Array]:
@@ -389,56 +389,60 @@ class Chunk:
     def _local_load(self, site: Site, at: Array, m: Array | None, raw: str, count: int) -> tuple[Array, ...]:
         memory, each = self._local_memory(), np.dtype(raw).itemsize
         (rows, columns, where), lanes = self._local_at(at, m, each)
-        if where.size and (where.min() < 0 or (where.max() + count) * each > memory.shape[3]):
-            return self._local_outside(site, lanes, raw, count)
+        outside = (where < 0) | ((where + count) * each > memory.shape[2])
+        if outside.any():
+            self._local_outside(site, lanes, outside)
+            where = np.where(outside, 0, where)
         values = []
         for n in range(count):
             out = np.zeros((self.blocks, self.threads), raw)
-            out[lanes] = memory[0].view(raw)[rows, columns, where + n]
+            out[lanes] = memory.view(raw)[rows, columns, where + n]
             values.append(out)
-            unwritten = memory[1].view(raw)[rows, columns, where + n] == 0
-            if unwritten.any():
-                active = np.zeros((self.blocks, self.threads), bool)
-                active[lanes] = unwritten
-                self.report(UNINITIALISED, "read of a local variable that was not written", (site,), active)
         return tuple(values)
 
-    def _local_outside(self, site: Site, lanes: Array, raw: str, count: int) -> tuple[Array, ...]:
-        self.report("memory", "access outside of the thread's local memory", (site,), lanes)
-        return (np.zeros((1, 1), raw),) * count
+    def _local_outside(self, site: Site, lanes: Array, which: Array) -> None:
+        active = np.zeros((self.blocks, self.threads), bool)
+        active[lanes] = which
+        self.report(MEMORY, "access outside of the thread's local memory", (site,), active)
 
-    def _local_store(self, at: Array, m: Array | None, values: tuple[Array, ...], raw: str) -> None:
+    def _local_store(self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str) -> None:
         memory, each = self._local_memory(), np.dtype(raw).itemsize
         (rows, columns, where), lanes = self._local_at(at, m, each)
-        inside = (where >= 0) & ((where + len(values)) * each <= memory.shape[3])
+        inside = (where >= 0) & ((where + len(values)) * each <= memory.shape[2])
+        if not inside.all():
+            self._local_outside(site, lanes, ~inside)
         rows, columns, where = rows[inside], columns[inside], where[inside]
         for n, value in enumerate(values):
-            memory[0].view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes][inside]
-            memory[1].view(raw)[rows, columns, where + n] = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+            memory.view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes][inside]
 
     def map_shared(self, address: Array, rank: Array) -> Array:
         """mapa: the address of the same place in the block of that rank of the cluster."""
         return address | ((rank + np.uint32(1)) << np.uint32(24))
 
-    def _remote(self, at: Array, m: Array | None) -> tuple[Array, Array, Array]:
+    def _remote(self, site: Site, at: Array, m: Array | None) -> tuple[Array, Array, Array]:
         """Lanes, row of the block whose memory each addresses, and the offset there."""
         lanes = self.broadcast(self.everyone() if m is None else m)
         size = math.prod(self.program.flat.cluster)
         rows = np.arange(self.blocks)[:, None]
         rank = (self.broadcast(at) >> 24) - 1
+        outside = lanes & (rank >= size)
+        if outside.any():
+            message = f"shared memory of block {int(rank[outside][0])} of a cluster of {size}"
+            self.report(MEMORY, message, (site,), outside)
+            lanes = lanes & ~outside
         target = np.where(rank < 0, rows, rows // size * size + np.clip(rank, 0, size - 1))
         return lanes, target, self.broadcast(at) & 0xFFFFFF
 
     def load_cluster(
         self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool
     ) -> tuple[Array, ...]:
-        lanes, target, where = self._remote(at, m)
+        lanes, target, where = self._remote(site, at, m)
         return self.shared.load_remote(site, lanes, target, where, raw, count)
 
     def store_cluster(
         self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
     ) -> None:
-        lanes, target, where = self._remote(at, m)
+        lanes, target, where = self._remote(site, at, m)
         self.shared.store_remote(site, lanes, target, where, values, raw)
 
     # Company
@@ -463,6 +467,14 @@ class Chunk:
 
     def store_matrix(self, site: Site, *args: Any) -> None:
         tensor.store_matrix(self, site, *args)
+
+    def full_warps(self, site: Site, m: Array | None) -> None:
+        """An instruction of the whole warp: none of its lanes may have returned."""
+        bits = warp.ballot(self, self.everyone() if m is None else m)
+        short = warp.each_lane((bits != 0) & (bits != np.uint32(0xFFFFFFFF)))
+        if short.any():
+            message = f"{site.opcode} needs all 32 lanes of the warp"
+            self.report(CONVERGENCE, message, (site,), self.broadcast(short & self.everyone()))
 
     def active(self, m: Array | None) -> Array:
         return warp.each_lane(warp.ballot(self, self.everyone() if m is None else m))

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from . import fpmode
+
 Array = np.ndarray[Any, Any]
 HALF = np.int64(0x10000000)  # of the 29 bits by which float64 is finer than float32
 BELOW = np.int64(0x1FFFFFFF)
@@ -77,7 +79,7 @@ def fma_f32(a: Array, b: Array, c: Array, flushes: bool = False) -> Array:
 
 def add_f32(a: Array, b: Array, mode: str) -> Array:
     hi, lo = two_sum(a.astype(np.float64), b.astype(np.float64))
-    return _signed_zero(round_f32(hi, lo, mode), mode, (a == 0) & (b == 0) & (np.signbit(a) == np.signbit(b)))
+    return _signed_zero(round_f32(hi, lo, mode), hi, a, b, mode)
 
 
 def mul_f32(a: Array, b: Array, mode: str) -> Array:
@@ -87,15 +89,24 @@ def mul_f32(a: Array, b: Array, mode: str) -> Array:
 
 def fma_f32_directed(a: Array, b: Array, c: Array, mode: str) -> Array:
     p = a.astype(np.float64) * b.astype(np.float64)
-    hi, lo = two_sum(p, c.astype(np.float64))
-    return _signed_zero(round_f32(hi, lo, mode), mode, (p == 0) & (c == 0) & (np.signbit(p) == np.signbit(c)))
+    c8 = c.astype(np.float64)
+    hi, lo = two_sum(p, c8)
+    return _signed_zero(round_f32(hi, lo, mode), hi, p, c8, mode)
 
 
-def _signed_zero(r: Array, mode: str, same: Array) -> Array:
-    """An exact zero sum is -0 when rounding down, unless both terms are zeros of one sign."""
+def _signed_zero(r: Array, exact: Array, a: Array, b: Array, mode: str) -> Array:
+    """An exact zero sum is -0 when rounding down, unless both terms are zeros and not negative."""
     if mode != "rm":
         return r
-    return np.where((r == 0) & ~same & ~np.signbit(r), np.float32(-0.0), r)
+    both = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
+    return np.where((exact == 0) & ~both, np.float32(-0.0), r)
+
+
+def product_and_sum(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of fractions, or of arrays with two roundings; an infinite ``c`` is not met by an overflow."""
+    if isinstance(a, Fraction):
+        return a * b + c
+    return np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
@@ -110,68 +121,67 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
     toward = np.where((zl > 0) == (zh > 0), 1, -1)
     zh = np.where(even & (zh != 0), (bits + toward).view(np.float64), zh)
     r = vh + zh
-    plain = a * b + c
+    plain = product_and_sum(a, b, c)
     r = np.where(np.isfinite(plain) & (uh != 0), r, plain)
-    e = np.frexp(np.abs(a))[1] + np.frexp(np.abs(b))[1]
-    ec = np.frexp(np.abs(c))[1]
+    size = [np.abs(v) for v in (a, b, c, plain)]
     edge = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
-    edge &= (e < -900) | (e > 1000) | (ec > 1000) | ((ec < -900) & (c != 0))
-    edge |= edge & (np.abs(a) > 1e290) | edge & (np.abs(b) > 1e290)
+    far = np.zeros(edge.shape, bool)
+    for v in size:
+        far |= (v > 1e280) | ((v < 1e-240) & (v != 0))
+    edge &= far | (np.abs(a * b) < 1e-240) | ~np.isfinite(plain)
     if edge.any():
         r = np.array(r)
-        r[edge] = exactly(lambda x, y, z: x * y + z, np.float64, "rn")(a[edge], b[edge], c[edge])
+        r[edge] = exactly(product_and_sum, np.float64, "rn", (0, 2))(a[edge], b[edge], c[edge])
     return r
 
 
-def exactly(exact: Callable[..., Any], kind: type, mode: str) -> Callable[..., Array]:
+def exactly(exact: Callable[..., Any], kind: type, mode: str, negate: tuple[int, ...] = (0,)) -> Callable[..., Array]:
     """``exact`` over fractions, rounded by ``mode`` to ``kind``, lane by lane: slow, for what is rare.
 
-    Lanes with an operand that is not finite, or where ``exact`` divides by zero, are left to NumPy's own operators.
+    What is not finite, and the sign of a zero, are NumPy's, which rounds to nearest; rounding down they are those of
+    the negated result of operands ``negate`` negated.
     """
-
-    def lane(*values: float) -> float:
-        return rounded(exact(*map(Fraction, values)), kind, mode)
 
     def run(*arrays: Array) -> Array:
         arrays = tuple(np.broadcast_arrays(*arrays))
-        out: Array = np.empty(arrays[0].shape, kind)
-        for at in np.ndindex(out.shape):
-            values = [float(a[at]) for a in arrays]
+        mirrored = [-a if n in negate else a for n, a in enumerate(arrays)]
+        plain = -exact(*mirrored) if mode == "rm" else exact(*arrays)
+        out: Array = np.array(plain, kind)
+        finite = np.logical_and.reduce([np.isfinite(a) for a in arrays]) & ~np.isnan(plain)
+        for at in np.argwhere(finite):
             try:
-                out[at] = lane(*values)
-            except (ValueError, OverflowError, ZeroDivisionError):  # not finite: NaN or infinity by IEEE 754
-                out[at] = exact(*[np.float64(v) for v in values])
+                value = exact(*[Fraction(float(a[tuple(at)])) for a in arrays])
+            except ZeroDivisionError:
+                continue
+            if value:
+                out[tuple(at)] = rounded(value, kind, mode)
         return out
 
-    return run
+    return fpmode.without_flushing_if_on(run)
 
 
 def rounded(value: Fraction, kind: type, mode: str) -> float:
-    """``value`` rounded to float32 or float64 by ``mode``. Division of ints rounds to nearest in Python."""
+    """``value``, not zero, rounded to float32 or float64 by ``mode``; division of ints is to nearest in Python."""
     largest = float(np.finfo(kind).max)
     try:
         near = float(value)
     except OverflowError:
-        near = math.copysign(math.inf, value)
-    with np.errstate(all="ignore"):
-        r = float(kind(near))
-    if kind is np.float32 and math.isfinite(r) and abs(near) != math.inf:  # undo a second rounding
-        candidates = [float(np.nextafter(np.float32(r), np.float32(s))) for s in (-np.inf, np.inf)] + [r]
-        finite = [c for c in candidates if math.isfinite(c)]
-        best = min(abs(Fraction(c) - value) for c in finite)
-        ties = [c for c in finite if abs(Fraction(c) - value) == best]
-        r = ties[0] if len(ties) == 1 else next(c for c in ties if int(np.float32(c).view(np.uint32)) % 2 == 0)
+        near = math.inf if value > 0 else -math.inf
+    r = float(kind(near))
+    if kind is np.float32 and math.isfinite(near) and Fraction(near) != value:  # once, not by way of float64
+        wide = np.float64(near)
+        rest = value - Fraction(near)
+        r = float(round_f32(wide.reshape(1), np.array([5e-324 if rest > 0 else -5e-324]), "rn")[0])
     if mode == "rn":
         return r
-    above, below = (r == math.inf) or (math.isfinite(r) and Fraction(r) > value), False
-    if not above:
-        below = (r == -math.inf) or Fraction(r) < value
+    above = r == math.inf or (math.isfinite(r) and Fraction(r) > value)
+    below = not above and (r == -math.inf or Fraction(r) < value)
     down = mode == "rm" or (mode == "rz" and value > 0)
     if above and down:
         return largest if r == math.inf else float(np.nextafter(kind(r), kind(-np.inf)))
     if below and not down:
         return -largest if r == -math.inf else float(np.nextafter(kind(r), kind(np.inf)))
-    return r
+    return r if r else math.copysign(0.0, 1 if value > 0 else -1)
 
 
 def canonical_f32(values: Array) -> Array:
@@ -191,12 +201,10 @@ def canonical_f64(values: Array) -> Array:
 def maximum(a: Array, b: Array) -> Array:
     """The larger; a NaN only if both are, and +0 above -0."""
     r = np.fmax(a, b)
-    zero = r == 0
-    return (
-        np.where(zero, np.where(np.signbit(a) & np.signbit(b), r.dtype.type(-0.0), r.dtype.type(0.0)), r)
-        if (zero.any() and (a == b).any())
-        else r
-    )
+    if not (r == 0).any():
+        return r
+    zeros = (a == 0) & (b == 0)
+    return np.where(zeros, np.where(np.signbit(a) & np.signbit(b), r.dtype.type(-0.0), r.dtype.type(0.0)), r)
 
 
 def minimum(a: Array, b: Array) -> Array:
@@ -238,11 +246,13 @@ def to_bf16(values: Array, mode: str = "rn") -> Array:
     """float32 or float64 values as bfloat16 bits, rounded once; NaN is 0x7fff."""
     if values.dtype == np.float64:
         hi = values.astype(np.float32)
-        rest = values - hi.astype(np.float64)
+        rest = np.where(np.isfinite(hi), values - hi.astype(np.float64), 0)
         bits = np.ascontiguousarray(hi).view(np.uint32)
         # Keep what the first rounding left as a sticky bit: truncate towards zero and set the last bit.
         toward = np.where((rest < 0) ^ np.signbit(hi), bits - np.uint32(1), bits)
         bits = np.where(rest != 0, toward | np.uint32(1), bits)
+        beyond = np.isinf(hi) & np.isfinite(values)
+        bits = np.where(beyond, (bits & np.uint32(0x80000000)) | np.uint32(0x7F7FFFFF), bits)
     else:
         bits = np.ascontiguousarray(values).view(np.uint32)
     low, high = bits & np.uint32(0xFFFF), bits >> np.uint32(16)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .findings import MEMORY, RACE, UNINITIALISED
+from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING
 from .floats import Array
 from .memory import Allocation, atomic
 from .translate import Site
@@ -229,18 +229,21 @@ class Globals:
             self._acquire(mask)
             return
         owner, reader = found.shadow("owner", self.granule), found.shadow("reader", self.granule)
+        uncached = "nc" in site.opcode.split(".")
         for at in self._granules(offsets, size):
             bad = self._foreign(owner[at], mine)
-            if bad.any():
-                kind = "non-coherent load (ld.global.nc) of data" if "nc" in site.opcode.split(".") else "read of data"
-                self._race(found, site, bad, mask, f"{kind} that block {{}} writes in the same launch", owner[at], at)
-            if "nc" in site.opcode.split("."):
+            kind = "non-coherent load (ld.global.nc) of data" if uncached else "read of data"
+            self._race(found, site, bad, mask, f"{kind} that block {{}} writes in the same launch", owner[at], at)
+            if uncached:
                 own = (np.abs(owner[at]) == mine) & ~bad
-                if own.any():
-                    text = "non-coherent load (ld.global.nc) of data that the same launch writes, block {}"
-                    self._race(found, site, own, mask, text, owner[at], at)
+                text = "non-coherent load (ld.global.nc) of data that the same launch writes, block {}"
+                self._race(found, site, own, mask, text, owner[at], at)
+            if found.updater is not None:
+                late = self._foreign(found.updater[at], mine)
+                text = "plain read of what block {} updates atomically"
+                self._race(found, site, late, mask, text, found.updater[at], at, WARNING)
             before = reader[at]
-            reader[at] = np.where((before == 0) | (np.abs(before) == mine), mine, SEVERAL)
+            reader[at] = np.where(self._foreign(before, mine), SEVERAL, mine)
 
     def _write(
         self, found: Allocation, site: Site, offsets: Array, mask: Array | None, size: int, volatile: bool
@@ -253,36 +256,50 @@ class Globals:
         for at in self._granules(offsets, size):
             bad = self._foreign(owner[at], mine)
             owner[at] = mine
-            lost = owner[at] != mine  # two blocks in this very instruction
-            if bad.any() or lost.any():
-                self._race(
-                    found, site, bad | lost, mask, "two blocks write the same place, block {} too", owner[at], at
-                )
+            bad |= owner[at] != mine  # two blocks in this very instruction
+            self._race(found, site, bad, mask, "two blocks write the same place, block {} too", owner[at], at)
             if reader is not None:
                 read = self._foreign(reader[at], mine)
-                if read.any():
-                    self._race(
-                        found, site, read, mask, "written while block {} reads it in the same launch", reader[at], at
-                    )
+                text = "written while block {} reads it in the same launch"
+                self._race(found, site, read, mask, text, reader[at], at)
+            if found.updater is not None:
+                late = self._foreign(found.updater[at], mine)
+                text = "plain write of what block {} updates atomically"
+                self._race(found, site, late, mask, text, found.updater[at], at)
 
     def _atomic_order(self, found: Allocation, site: Site, offsets: Array, mask: Array, size: int) -> None:
-        if found.owner is not None:
-            mine, owner = self._numbers(mask), found.shadow("owner", self.granule)
-            for at in self._granules(offsets, size):
-                bad = self._foreign(owner[at], mine)
-                if bad.any():
-                    self._race(found, site, bad, mask, "atomic access to what block {} writes without", owner[at], at)
+        mine, updater = self._numbers(mask), found.shadow("updater", self.granule)
+        for at in self._granules(offsets, size):
+            if found.owner is not None:
+                bad = self._foreign(found.owner[at], mine)
+                text = "atomic access to what block {} writes without"
+                self._race(found, site, bad, mask, text, found.owner[at], at)
+            if found.reader is not None:
+                read = self._foreign(found.reader[at], mine)
+                text = "atomic access to what block {} reads without"
+                self._race(found, site, read, mask, text, found.reader[at], at, WARNING)
+            updater[at] = mine
         self._acquire(mask)
 
     def _race(
-        self, found: Allocation, site: Site, bad: Array, mask: Array | None, message: str, other: Array, at: Array
+        self,
+        found: Allocation,
+        site: Site,
+        bad: Array,
+        mask: Array | None,
+        message: str,
+        other: Array,
+        at: Array,
+        severity: str = ERROR,
     ) -> None:
+        if not bad.any():
+            return
         active = self.chunk.broadcast(self._spread(bad, mask) if mask is not None else bad)
         block = abs(int(np.broadcast_to(other, bad.shape)[bad].flat[0])) - 1
         place = int(np.broadcast_to(at, bad.shape)[bad].flat[0]) * self.granule
         named = str(block) if block != int(SEVERAL) - 1 else "numbers several"
         text = f"{message.format(named)} and nothing orders them, at byte {place} of {found.what}"
-        self.chunk.report(RACE, text, (site,), active)
+        self.chunk.report(RACE, text, (site,), active, severity)
 
     def _acquire(self, mask: Array | None) -> None:
         rows = np.ones(self.chunk.blocks, bool) if mask is None else mask.any(axis=1)
@@ -293,7 +310,7 @@ class Globals:
         lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
         ids = self.numbers[lanes.any(axis=1), 0]
         for found in self.arena.allocations:
-            for shadow in (found.owner, found.reader):
+            for shadow in (found.owner, found.reader, found.updater):
                 if shadow is not None:
                     mine = np.isin(shadow, ids)
                     shadow[mine] = -shadow[mine]

@@ -43,6 +43,7 @@ class Allocation:
         """Forget who wrote and read in the launch before."""
         self.owner: Array | None = None
         self.reader: Array | None = None
+        self.updater: Array | None = None
 
     def fill(self, offset: int, values: Array) -> None:
         """Copy ``values`` (bytes) from the host to ``offset``."""
@@ -78,22 +79,19 @@ class Allocation:
             content = raw[where].ravel()
         self.data = np.concatenate([self.data, content])
         self.init = np.concatenate([self.init, np.full(content.size, self.tile is not None, np.uint8)])
-        for name in ("owner", "reader"):
+        for name in ("owner", "reader", "updater"):
             if (shadow := getattr(self, name)) is not None:
                 grown = np.zeros(self.data.size * shadow.size // max(1, self.data.size - content.size), np.int32)
                 grown[: shadow.size] = shadow
                 setattr(self, name, grown)
 
     def shadow(self, name: str, granule: int) -> Array:
-        """ "owner" or "reader": per granule the block (counted from 1) that last wrote or read it in this launch."""
+        """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics)."""
         found: Array | None = getattr(self, name)
         if found is None:
             found = np.zeros(-(-self.data.size // granule), np.int32)
             setattr(self, name, found)
         return found
-
-    def publish(self) -> None:
-        """A block fenced: what was written and read so far is ordered before whoever synchronises with it."""
 
 
 class Arena:

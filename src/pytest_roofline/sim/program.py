@@ -21,7 +21,7 @@ WARP_SYNC: tuple[str, ...] = (
     "mma.sync",
     "ldmatrix.sync",
 )
-WARP_SYNC += ("stmatrix.sync", "wmma.")
+WARP_SYNC += ("stmatrix.sync", "wmma.", "bar.arrive", "barrier.arrive", "barrier.cta.arrive")
 BLOCK_SYNC = ("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.red", "barrier.red", "barrier.cta.red")
 CLUSTER_SYNC = ("barrier.cluster.wait",)
 

@@ -227,6 +227,7 @@ class _Parser:
             self.at += 1
             if char == "{":
                 self.scopes.append({})
+                self._labels_ahead()
             else:
                 self.scopes.pop()
             return
@@ -238,9 +239,9 @@ class _Parser:
                 self.at = table.end()
                 self.function.targets[label[1]] = tuple(n.strip() for n in table[1].split(","))
             else:
-                self.function.body.append(Label(self._scoped(label[1], define=True)))
+                self.function.body.append(Label(self._scoped(label[1])))
             return
-        if self.text.startswith(".loc", self.at):
+        if re.compile(r"\.loc\s").match(self.text, self.at):
             line = self._until("\n")
             self.loc = self._place(line)
             return
@@ -251,6 +252,15 @@ class _Parser:
             self._declare(statement)
         elif statement:
             self.function.body.append(self._instr(statement))
+
+    def _labels_ahead(self) -> None:
+        """Give the labels of the scope that begins here names of its own, before a jump refers to them."""
+        depth, stop = 1, self.at
+        while depth and stop < len(self.text):
+            depth += {"{": 1, "}": -1}.get(self.text[stop], 0)
+            stop += 1
+        for name in re.findall(r"(?:^|[;{}:])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", self.text[self.at : stop]):
+            self._scoped(name, define=True)
 
     def _place(self, line: str) -> Loc:
         found = LOC.match(line)

@@ -191,12 +191,11 @@ class Shared:
     ) -> Array:
         view, run, size = self.chunk.atomic_view(self.data, op, kind)
         m = self.inside(site, m, at, size)
-        if m is None:
-            m = self.chunk.everyone()
-            at = self.chunk.broadcast(at)
-        lanes = self.lanes(self.chunk.broadcast(m), self.chunk.broadcast(at))
-        if lanes is None:
+        active = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        rows, threads = np.nonzero(active)
+        if not rows.size:
             return np.zeros((1, 1), b.dtype)
+        lanes = Lanes(rows, threads, self.chunk.broadcast(at)[rows, threads], whole=False)
         self.races(site, ATOMIC, lanes, size)
         self.chunk.count(site, "shared", m, at, size)
         init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != int.from_bytes(b"\1" * size, "little")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import fpmode
+from .findings import MEMORY
 from .floats import Array, bf16, canonical_f32, f16, to_f16
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ mma = fpmode.without_flushing_if_on(_mma)
 
 def load_matrix(chunk: Chunk, site: Site, at: Array, count: int, trans: bool, m: Array | None) -> tuple[Array, ...]:
     """ldmatrix: ``count`` matrices of 8x8 16-bit values; lanes 8i to 8i + 7 give the rows of matrix i."""
-    rows = _rows(chunk, at, count)
+    rows = _rows(chunk, site, at, count, m)
     lanes = chunk.everyone() if m is None else m
     outputs = []
     for n in range(count):
@@ -114,7 +115,7 @@ def load_matrix(chunk: Chunk, site: Site, at: Array, count: int, trans: bool, m:
 
 def store_matrix(chunk: Chunk, site: Site, at: Array, values: tuple[Array, ...], trans: bool, m: Array | None) -> None:
     """stmatrix, the other way round."""
-    rows = _rows(chunk, at, len(values))
+    rows = _rows(chunk, site, at, len(values), m)
     lanes = chunk.everyone() if m is None else m
     for n, value in enumerate(values):
         address = rows[:, :, 8 * n : 8 * n + 8]
@@ -125,6 +126,12 @@ def store_matrix(chunk: Chunk, site: Site, at: Array, values: tuple[Array, ...],
             chunk.shared.store(site, where, lanes, (part,), "u2", False)
 
 
-def _rows(chunk: Chunk, at: Array, count: int) -> Array:
+def _rows(chunk: Chunk, site: Site, at: Array, count: int, m: Array | None) -> Array:
+    """The row addresses by warp; each must be a multiple of 16 bytes."""
     at = np.broadcast_to(at, (at.shape[0], chunk.threads))
+    given = (np.arange(chunk.threads) & 31) < 8 * count
+    crooked = ((at & 15) != 0) & given & (chunk.everyone() if m is None else m)
+    if crooked.any():
+        message = f"misaligned row address of {site.opcode}, it must be a multiple of 16 bytes"
+        chunk.report(MEMORY, message, (site,), chunk.broadcast(crooked))
     return at.reshape(at.shape[0], chunk.warps, 32)

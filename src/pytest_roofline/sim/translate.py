@@ -239,6 +239,11 @@ class _Translator:
         if found.flag in ("writes", "both"):
             self.lines.append(f"t, x.carry = {call}")
             call = "t"
+        if isinstance(target, Pair) and item.mods[-1].endswith("x2"):  # setp of two: one predicate for each half
+            for part, shift in ((target.first, 0), (target.second, 16)):
+                halves = [f"({name} >> {self.constant(shift, 'u4')}).astype('u2')" for name in names[:2]]
+                self.define(part, f"{call.partition('(')[0]}({', '.join([*halves, *names[2:]])})", "?")
+            return
         if isinstance(target, Pair):  # setp p|q: the second is the comparison negated
             self.lines.append(f"t = {call}")
             self.define(target.first, "t", found.result)
@@ -477,6 +482,7 @@ def _ld(t: _Translator, item: Instr) -> None:
     target, address = item.operands[:2]
     space, kind, count = space_of(item), DTYPES[item.mods[-1]], _vector(item)
     raw = RAW[np.dtype(kind).itemsize]
+    kind = raw if kind[0] == "f" else kind  # bits: a NaN keeps its payload
     if space == "param":
         assert isinstance(address, Mem)
         if isinstance(address.base, Sym) and address.base.name in t.flat.params:
@@ -674,6 +680,7 @@ def _matrix(t: _Translator, item: Instr) -> None:
     if "m8n8" not in item.mods or "b16" not in item.mods:
         raise t.refused()
     parts = registers.parts if isinstance(registers, Vec) else (registers,)
+    t.lines.append(f"x.full_warps({t.site()}, m)")
     where = f"{t.site('shared', address)}, {t.address(address, 'shared')}"
     if load:
         t.lines.append(f"l = x.load_matrix({where}, {len(parts)}, {'trans' in item.mods}, m)")
@@ -689,6 +696,7 @@ def _mma(t: _Translator, item: Instr) -> None:
     from .tensor import shape_of
 
     target, a, b, c = item.operands[:4]
+    t.lines.append(f"x.full_warps({t.site()}, m)")
     known = shape_of(item.mods)
     if known is None or len(item.operands) > 4 or not all(isinstance(o, Vec) for o in (target, a, b, c)):
         raise t.refused()

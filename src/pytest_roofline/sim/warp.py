@@ -39,16 +39,29 @@ def each_lane(per_warp: Array) -> Array:
 
 
 def members(chunk: Chunk, site: Site, mask: Array, m: Array | None) -> Array:
-    """Per warp the lanes that take part; an executing lane that its own mask leaves out is a finding."""
-    active = ballot(chunk, chunk.everyone() if m is None else m)
+    """Which lanes take part, as bits: (rows, warps, 1), or (rows, warps, 32) where lanes give different masks.
+
+    An executing lane that its own mask leaves out is a finding.
+    """
+    there = chunk.everyone() if m is None else m
+    active = ballot(chunk, there)[:, :, None]
     if mask.size == 1 and int(mask[0, 0]) == 0xFFFFFFFF:
         return active
-    own = (np.broadcast_to(mask, (mask.shape[0], chunk.threads)) >> (np.arange(chunk.threads) & 31).astype(U)) & U(1)
-    stray = (own == 0) & (chunk.everyone() if m is None else m)
+    lane = (np.arange(chunk.threads) & 31).astype(U)
+    stray = (((np.broadcast_to(mask, (mask.shape[0], chunk.threads)) >> lane) & U(1)) == 0) & there
     if stray.any():
         message = "a lane executes it that the member mask does not name"
         chunk.report(CONVERGENCE, message, (site,), chunk.broadcast(stray))
-    return active
+    named = by_warp(chunk, mask)
+    if mask.size == 1:
+        named = named[:, :, :1]
+    result: Array = active & named
+    return result
+
+
+def lanes_of(per_lane: Array) -> Array:
+    """(rows, warps, 1 or 32) as (rows, threads)."""
+    return np.broadcast_to(per_lane, (*per_lane.shape[:2], 32)).reshape(per_lane.shape[0], -1)
 
 
 @cache
@@ -85,7 +98,8 @@ def shuffle(
     chunk: Chunk, site: Site, mode: str, value: Array, lane: Array, clamp: Array, mask: Array, m: Array | None
 ) -> tuple[Array, Array]:
     """The value of the lane that each lane names, and whether that lane was in range."""
-    active = members(chunk, site, mask, m)
+    members(chunk, site, mask, m)
+    active = ballot(chunk, chunk.everyone() if m is None else m)
     values = by_warp(chunk, value)
     if lane.size == 1 and clamp.size == 1:
         distance = int(lane[0, 0])
@@ -118,55 +132,49 @@ def _absent(chunk: Chunk, site: Site, active: Array, j: Array, m: Array | None) 
 
 
 def vote(chunk: Chunk, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
-    active = members(chunk, site, mask, m)
-    yes = ballot(chunk, p) & active
+    part = members(chunk, site, mask, m)
+    yes = ballot(chunk, p)[:, :, None] & part
     if op == "ballot":
-        return each_lane(yes)
+        return lanes_of(yes)
     if op == "any":
-        return each_lane(yes != 0)
-    every = yes == active
-    return each_lane(every if op == "all" else every | (yes == 0))
+        return lanes_of(yes != 0)
+    every = yes == part
+    return lanes_of(every if op == "all" else every | (yes == 0))
 
 
 def match(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> tuple[Array, Array]:
-    active = members(chunk, site, mask, m)
+    part = members(chunk, site, mask, m)
     values = by_warp(chunk, value)
-    rows = max(values.shape[0], active.shape[0])
-    values = np.broadcast_to(values, (rows, *values.shape[1:]))
-    active = np.broadcast_to(active, (rows, active.shape[1]))
     equal = values[:, :, :, None] == values[:, :, None, :]
-    bits: Array = np.bitwise_or.reduce(np.where(equal, BIT, U(0)), axis=3) & active[:, :, None]
+    bits = np.bitwise_or.reduce(np.where(equal, BIT, U(0)), axis=3) & part
     if op == "any":
-        return bits.reshape(rows, -1), np.ones((1, 1), bool)
-    there = ((active[:, :, None] >> LANE.astype(U)) & U(1)) == 1
-    same = (np.where(there, bits, active[:, :, None]) == active[:, :, None]).all(axis=2)
-    return each_lane(np.where(same, active, U(0))), each_lane(same)
+        return bits.reshape(bits.shape[0], -1), np.ones((1, 1), bool)
+    same = bits == part
+    return lanes_of(np.where(same, part, U(0))), lanes_of(same)
+
+
+REDUCTIONS: dict[str, Any] = {
+    "add": (np.add, lambda info: 0),
+    "min": (np.minimum, lambda info: info.max),
+    "max": (np.maximum, lambda info: info.min),
+    "and": (np.bitwise_and, lambda info: -1 if info.min else info.max),
+    "or": (np.bitwise_or, lambda info: 0),
+    "xor": (np.bitwise_xor, lambda info: 0),
+}
 
 
 def redux(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> Array:
-    active = members(chunk, site, mask, m)
-    values = by_warp(chunk, value)
-    there = ((active[:, :, None] >> LANE.astype(U)) & U(1)) == 1
-    info = np.iinfo(values.dtype)
-    table: dict[str, tuple[Any, int]] = {
-        "add": (np.add, 0),
-        "min": (np.minimum, info.max),
-        "max": (np.maximum, info.min),
-        "and": (np.bitwise_and, -1),
-        "or": (np.bitwise_or, 0),
-        "xor": (np.bitwise_xor, 0),
-    }
-    ufunc, identity = table[op]
-    neutral = np.array(identity & (2 ** (8 * info.dtype.itemsize) - 1), f"u{info.dtype.itemsize}").view(values.dtype)
-    with np.errstate(over="ignore"):
-        reduced = ufunc.reduce(np.where(there, values, neutral), axis=2, dtype=values.dtype)
-    return each_lane(reduced)
+    part = members(chunk, site, mask, m)
+    values = by_warp(chunk, value)[:, :, None, :]
+    there = ((part[:, :, :, None] >> LANE.astype(U)) & U(1)) == 1
+    ufunc, identity = REDUCTIONS[op]
+    neutral = values.dtype.type(identity(np.iinfo(values.dtype)))
+    return lanes_of(ufunc.reduce(np.where(there, values, neutral), axis=3, dtype=values.dtype))
 
 
 def elect(chunk: Chunk, site: Site, mask: Array, m: Array | None) -> tuple[Array, Array]:
     """The lowest lane that takes part is the leader."""
-    active = members(chunk, site, mask, m)
-    lowest = active & (~active + U(1))
-    leader = np.log2(np.maximum(lowest, U(1)).astype(np.float64)).astype(U)
-    leaders = each_lane(leader)
+    part = members(chunk, site, mask, m)
+    lowest = part & (~part + U(1))
+    leaders = lanes_of(np.log2(np.maximum(lowest, U(1)).astype(np.float64)).astype(U))
     return leaders, (np.arange(chunk.threads) & 31)[None] == leaders
