@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from pytest_roofline.arguments import check_parameters
-from pytest_roofline.check import TILE_ABOVE, check, images_of
+from pytest_roofline.check import TILE_ABOVE, Job, check, images_of
 from pytest_roofline.compile import compile_source
 from pytest_roofline.device import SIMULATED
 from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
 from pytest_roofline.gpu.child import run_child, rung_job
 from pytest_roofline.gpu.sanitizer_report import FINDINGS
 from pytest_roofline.ladder import Shape
+from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
+from pytest_roofline.sim.traffic import by_buffer
 from pytest_roofline.source import Source
 from pytest_roofline.static import check_accesses, check_resources
 
@@ -155,6 +157,16 @@ def answers(device, ladder):
     return run
 
 
+def counted_of_x(ladder, mutant, shape, rung=None):
+    """What the simulator counts of the accesses to x, in the mutant, or in ``rung`` as shipped."""
+    device, rung = SimDevice(), rung or ladder.rung(mutant.rung)
+    job = Job(device, ladder, rung, shape, images=mutant.images(ladder, device.arch) if mutant else None)
+    job.run()
+    buffers = by_buffer(device.take_launches())
+    (found,) = [counts for name, counts in buffers.items() if name.startswith("argument 0 of ")]
+    return found
+
+
 ALL = [m for group in (SHUFFLES, THREAD_IDENTITY, STAGE_IDENTITY, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
 ALL += [m for group in (MERGE_GUARD, BARRIERS, NARROW_OFFSET, RUNNING_INDEX, READ_TWICE, SCALAR_LOADS) for m in group]
 
@@ -195,6 +207,7 @@ def test_a_second_read_is_caught_by_the_count_of_loads(ladder, mutant):
     rung = ladder.rung(mutant.rung)
     with pytest.raises(StaticCheckError, match=r"global loads of 4 bytes.*each once, are"):
         check_accesses(rung, rung.launches[0], mutant.images(ladder, "sm_90")[rung.source])
+    assert counted_of_x(ladder, mutant, Shape(8, 1000)).bytes == 8 * 8 * 1000
 
 
 @over(SCALAR_LOADS)
@@ -203,6 +216,9 @@ def test_scalar_loads_are_caught_by_their_width(ladder, mutant):
     rung = ladder.rung(mutant.rung)
     with pytest.raises(StaticCheckError, match=r"others of \{4: 32\} bytes; declared is a width of 16"):
         check_accesses(rung, rung.launches[0], mutant.images(ladder, "sm_90")[rung.source])
+    scalar, vector = counted_of_x(ladder, mutant, Shape(8, 1024)), counted_of_x(ladder, None, Shape(8, 1024), rung)
+    assert scalar.bytes == vector.bytes
+    assert scalar.requests == 4 * vector.requests
 
 
 @over(SHUFFLES)
@@ -301,3 +317,15 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, saniti
     assert report.verdict == FINDINGS, report
     files = {file for finding in report.findings for file, _ in finding.sources()}
     assert files == {"reduce.cuh"}, report
+
+
+@pytest.mark.sanitizer
+@over(BARRIERS)
+def test_the_second_schedule_finds_the_same_races(mutant, ladder):
+    """A removed barrier gives the same set of pairs of source lines whichever lanes and blocks of code go first."""
+    rung, found = ladder.rung(mutant.rung), []
+    for reverse in (False, True):
+        device = SimDevice(reverse=reverse)
+        Job(device, ladder, rung, Shape(8, 1000), images=mutant.images(ladder, device.arch, True)).run()
+        found.append({(finding.kind, finding.severity, finding.places) for finding in device.take_findings()})
+    assert found[0] == found[1] != set()

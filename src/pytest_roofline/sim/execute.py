@@ -46,6 +46,14 @@ class Counts:
 
 
 @dataclass
+class Executed:
+    """How often a block of code ran: for how many lanes, and for how many warps with any lane."""
+
+    lanes: int = 0
+    warps: int = 0
+
+
+@dataclass
 class Launch:
     """One launch: program, sizes, the bytes of its parameters, and what comes of it."""
 
@@ -61,7 +69,7 @@ class Launch:
     tracked: set[int] = field(default_factory=set)  # bases of allocations that this launch both reads and writes
     counts: dict[tuple[int, str], Counts] = field(default_factory=dict)
     acquired: set[int] = field(default_factory=set)
-    executed: dict[int, int] = field(default_factory=dict)
+    executed: dict[int, Executed] = field(default_factory=dict)
     reverse: bool = False
     steps_limit: int = STEPS_LIMIT
 
@@ -146,6 +154,10 @@ class Chunk:
             if self.steps > self.launch.steps_limit:
                 self._runaway(block, m)
                 return False
+            lanes, warps = self.size(m)
+            ran = self.launch.executed.setdefault(block, Executed())
+            ran.lanes += lanes
+            ran.warps += warps
             after = functions[block](self, m)
             if type(after) is int:
                 following, other = after, None
@@ -248,19 +260,21 @@ class Chunk:
         counts = self.launch.counts.get((site.index, buffer))
         if counts is None:
             counts = self.launch.counts[site.index, buffer] = Counts()
-        if m is None:
-            lanes, requests = self.blocks * self.threads, self.blocks * self.warps
-        else:
-            times = self.blocks // m.shape[0]
-            if m.shape[1] == 1:
-                rows = int(np.count_nonzero(m)) * times
-                lanes, requests = rows * self.threads, rows * self.warps
-            else:
-                lanes = int(np.count_nonzero(m)) * times
-                requests = int(np.count_nonzero(m.reshape(m.shape[0], self.warps, 32).any(axis=2))) * times
+        lanes, requests = self.size(m)
         counts.lanes += lanes
         counts.bytes += lanes * size
         counts.requests += requests
+
+    def size(self, m: Array | None) -> tuple[int, int]:
+        """Lanes of a mask, and warps with any lane."""
+        if m is None:
+            return self.blocks * self.threads, self.blocks * self.warps
+        times = self.blocks // m.shape[0]
+        if m.shape[1] == 1:
+            rows = int(np.count_nonzero(m)) * times
+            return rows * self.threads, rows * self.warps
+        warps = m.reshape(m.shape[0], self.warps, 32).any(axis=2)
+        return int(np.count_nonzero(m)) * times, int(np.count_nonzero(warps)) * times
 
     # Values
 
