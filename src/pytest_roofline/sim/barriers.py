@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .findings import BARRIER, CONVERGENCE, WARNING
+from .findings import BARRIER, CONVERGENCE, ERROR, WARNING
 from .floats import Array
 from .ptx import Imm, Instr, Reg
 from .translate import Site
@@ -33,6 +33,7 @@ class Barriers:
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.forced: set[int] = set()
+        self.astray = np.zeros(chunk.blocks, bool)  # blocks whose threads met wrongly: what follows is no news
         self.arrived = np.zeros((chunk.blocks, NAMED), np.int64)  # threads that arrived and did not wait
         self.arrived_warps = np.zeros((chunk.blocks, NAMED, chunk.warps), bool)
         self.expected = np.zeros((chunk.blocks, NAMED), np.int64)  # the count that came with the first to arrive
@@ -191,9 +192,7 @@ class Barriers:
         if whole and len(split) > 1:
             lanes = np.zeros((chunk.blocks, chunk.threads), bool)
             lanes[row] = here
-            sites = tuple(self._site(gate) for gate in split)
-            message = "threads of one block meet at different barriers"
-            chunk.report(BARRIER, message, sites, lanes)
+            self._report("threads of one block meet at different barriers", sorted(split), lanes)
         elif whole and self.early is not None and self.early[row]:
             self._exited(block, row, here)
 
@@ -201,14 +200,14 @@ class Barriers:
         lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
         lanes[row] = here
         message = f"threads meet at a named barrier with different counts, {counts}"
-        self.chunk.report(BARRIER, message, (self._site(block),), lanes)
+        self._report(message, [block], lanes)
 
     def _exited(self, block: int, row: int, here: Array) -> None:
         lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
         lanes[row] = here
         message = "a barrier that threads of the block never reach, for they have returned"
         # The hardware counts only those that are left, so this works; CUDA does not promise it.
-        self.chunk.report(BARRIER, message, (self._site(block),), lanes, WARNING)
+        self._report(message, [block], lanes, WARNING)
 
     def _cluster_gate(self, m: Array | None) -> tuple[Array | None, Array | None]:
         chunk = self.chunk
@@ -235,12 +234,19 @@ class Barriers:
             chunk.report(CONVERGENCE, message, (site,), lanes)
         elif kind == "block":
             message = "a barrier that part of the block never reaches"
-            others = tuple(self._site(b) for b in pending if b != block and chunk.program.flat.blocks[b].sync == "warp")
-            chunk.report(BARRIER, message, (site, *others[:1]), lanes)
+            self._report(message, [block], lanes)
             chunk.shared.barrier(None)
         else:
-            chunk.report(BARRIER, "a cluster barrier that part of the cluster never reaches", (site,), lanes)
+            self._report("a cluster barrier that part of the cluster never reaches", [block], lanes)
         self.forced.add(block)
+
+    def _report(self, message: str, gates: list[int], lanes: Array, severity: str = ERROR) -> None:
+        """A finding of the blocks of ``lanes`` that were not astray before; from an error on they are."""
+        news = lanes & ~self.astray[:, None]
+        if news.any():
+            self.chunk.report(BARRIER, message, tuple(self._site(gate) for gate in gates), news, severity)
+        if severity == ERROR:
+            self.astray |= lanes.any(axis=1)
 
     def _site(self, block: int) -> Site:
         item = self.chunk.program.gates[block]

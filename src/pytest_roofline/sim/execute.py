@@ -25,6 +25,7 @@ from .globals import Globals
 from .mbarrier import Mbarriers
 from .memory import Arena, combine
 from .program import EXIT
+from .ptx import NOWHERE
 from .shared import Shared
 from .special import special
 from .translate import Program, Site
@@ -32,6 +33,7 @@ from .translate import Program, Site
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 100_000  # blocks of code that a chunk may run
+LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 SHARED_WINDOW, LOCAL_WINDOW, WINDOW = 1 << 56, 2 << 56, 1 << 56
 
@@ -116,6 +118,7 @@ class Chunk:
                 setattr(self, name, getattr(part, name))
         self.local: Array | None = None
         self.steps = 0
+        self.recent: set[int] = set()
         self._cache: dict[Any, Array] = {}
 
     # Scheduling
@@ -151,9 +154,11 @@ class Chunk:
         functions, gates = self.program.functions, self.program.gates
         while True:
             self.steps += 1
-            if self.steps > self.launch.steps_limit:
-                self._runaway(block, m)
-                return False
+            if self.steps > self.launch.steps_limit - LOOKBACK:
+                self.recent.add(block)
+                if self.steps > self.launch.steps_limit:
+                    self._runaway(m)
+                    return False
             lanes, warps = self.size(m)
             ran = self.launch.executed.setdefault(block, Executed())
             ran.lanes += lanes
@@ -226,9 +231,10 @@ class Chunk:
                 parts.append((target, which))
         return (parts,)
 
-    def _runaway(self, block: int, m: Array | None) -> None:
-        where = next((item for item in self.program.flat.blocks[block].body), None)
-        loc = where.loc if where else self.program.flat.blocks[0].body[0].loc
+    def _runaway(self, m: Array | None) -> None:
+        """Named by the first line of the code that ran in the end, which does not depend on where it was stopped."""
+        bodies = [self.program.flat.blocks[block].body for block in sorted(self.recent)]
+        loc = next((item.loc for body in bodies for item in body if item.loc.line), NOWHERE)
         site = Site(-1, "loop", loc, self.program.name)
         active = self.broadcast(self.everyone() if m is None else m)
         message = f"no end after {self.launch.steps_limit} steps: an endless loop, or a wait for what does not come"

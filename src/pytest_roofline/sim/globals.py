@@ -228,22 +228,18 @@ class Globals:
         if volatile:
             self._acquire(mask)
             return
-        owner, reader = found.shadow("owner", self.granule), found.shadow("reader", self.granule)
         uncached = "nc" in site.opcode.split(".")
+        reader, sites = found.shadow("reader", self.granule)
         for at in self._granules(offsets, size):
-            bad = self._foreign(owner[at], mine)
             kind = "non-coherent load (ld.global.nc) of data" if uncached else "read of data"
-            self._race(found, site, bad, mask, f"{kind} that block {{}} writes in the same launch", owner[at], at)
-            if uncached:
-                own = (np.abs(owner[at]) == mine) & ~bad
+            self._compare(found, "owner", site, at, mine, mask, f"{kind} that block {{}} writes in the same launch")
+            if uncached and found.owner is not None:
+                own = np.abs(found.owner[at]) == mine
                 text = "non-coherent load (ld.global.nc) of data that the same launch writes, block {}"
-                self._race(found, site, own, mask, text, owner[at], at)
-            if found.updater is not None:
-                late = self._foreign(found.updater[at], mine)
-                text = "plain read of what block {} updates atomically"
-                self._race(found, site, late, mask, text, found.updater[at], at, WARNING)
-            before = reader[at]
-            reader[at] = np.where(self._foreign(before, mine), SEVERAL, mine)
+                self._race(found, "owner", site, own, mask, text, at)
+            self._compare(found, "updater", site, at, mine, mask, "plain read of what block {} updates", WARNING)
+            reader[at] = np.where(self._foreign(reader[at], mine), SEVERAL, mine)
+            sites[at] = site.index
 
     def _write(
         self, found: Allocation, site: Site, offsets: Array, mask: Array | None, size: int, volatile: bool
@@ -251,55 +247,69 @@ class Globals:
         if volatile:
             return
         mine = self._numbers(mask)
-        owner = found.shadow("owner", self.granule)
-        reader = found.shadow("reader", self.granule) if found.base in self.launch.tracked else None
+        owner, sites = found.shadow("owner", self.granule)
         for at in self._granules(offsets, size):
-            bad = self._foreign(owner[at], mine)
+            self._compare(found, "owner", site, at, mine, mask, "two blocks write the same place, block {} too")
+            self._compare(found, "reader", site, at, mine, mask, "written while block {} reads it in the same launch")
+            self._compare(found, "updater", site, at, mine, mask, "plain write of what block {} updates atomically")
             owner[at] = mine
-            bad |= owner[at] != mine  # two blocks in this very instruction
-            self._race(found, site, bad, mask, "two blocks write the same place, block {} too", owner[at], at)
-            if reader is not None:
-                read = self._foreign(reader[at], mine)
-                text = "written while block {} reads it in the same launch"
-                self._race(found, site, read, mask, text, reader[at], at)
-            if found.updater is not None:
-                late = self._foreign(found.updater[at], mine)
-                text = "plain write of what block {} updates atomically"
-                self._race(found, site, late, mask, text, found.updater[at], at)
+            sites[at] = site.index
+            lost = owner[at] != mine  # two blocks in this very instruction
+            if lost.any():
+                self._race(found, "owner", site, lost, mask, "two blocks write the same place, block {} too", at)
 
     def _atomic_order(self, found: Allocation, site: Site, offsets: Array, mask: Array, size: int) -> None:
-        mine, updater = self._numbers(mask), found.shadow("updater", self.granule)
+        mine = self._numbers(mask)
+        updater, sites = found.shadow("updater", self.granule)
         for at in self._granules(offsets, size):
-            if found.owner is not None:
-                bad = self._foreign(found.owner[at], mine)
-                text = "atomic access to what block {} writes without"
-                self._race(found, site, bad, mask, text, found.owner[at], at)
-            if found.reader is not None:
-                read = self._foreign(found.reader[at], mine)
-                text = "atomic access to what block {} reads without"
-                self._race(found, site, read, mask, text, found.reader[at], at, WARNING)
+            self._compare(found, "owner", site, at, mine, mask, "atomic access to what block {} writes without")
+            text = "atomic access to what block {} reads without"
+            self._compare(found, "reader", site, at, mine, mask, text, WARNING)
             updater[at] = mine
+            sites[at] = site.index
         self._acquire(mask)
+
+    def _compare(
+        self,
+        found: Allocation,
+        role: str,
+        site: Site,
+        at: Array,
+        mine: Array,
+        mask: Array | None,
+        message: str,
+        severity: str = ERROR,
+    ) -> None:
+        """A finding where another block was ``role`` at these granules and nothing orders it before this access."""
+        before: Array | None = getattr(found, role)
+        if before is None:
+            return
+        bad = self._foreign(before[at], mine)
+        if bad.any():
+            self._race(found, role, site, bad, mask, message, at, severity)
 
     def _race(
         self,
         found: Allocation,
+        role: str,
         site: Site,
         bad: Array,
         mask: Array | None,
         message: str,
-        other: Array,
         at: Array,
         severity: str = ERROR,
     ) -> None:
         if not bad.any():
             return
         active = self.chunk.broadcast(self._spread(bad, mask) if mask is not None else bad)
-        block = abs(int(np.broadcast_to(other, bad.shape)[bad].flat[0])) - 1
-        place = int(np.broadcast_to(at, bad.shape)[bad].flat[0]) * self.granule
-        named = str(block) if block != int(SEVERAL) - 1 else "numbers several"
-        text = f"{message.format(named)} and nothing orders them, at byte {place} of {found.what}"
-        self.chunk.report(RACE, text, (site,), active, severity)
+        at = np.broadcast_to(at, bad.shape)[bad]
+        first = int(at.flat[0])
+        block = abs(int(getattr(found, role)[first]))
+        named = str(block - 1) if block != int(SEVERAL) else "numbers several"
+        text = f"{message.format(named)} and nothing orders them, at byte {first * self.granule} of {found.what}"
+        for index in np.unique(found.sites[role][at]):
+            other = self.chunk.program.sites[int(index)]
+            self.chunk.report(RACE, text, (site, other), active, severity)
 
     def _acquire(self, mask: Array | None) -> None:
         rows = np.ones(self.chunk.blocks, bool) if mask is None else mask.any(axis=1)

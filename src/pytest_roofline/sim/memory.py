@@ -44,6 +44,7 @@ class Allocation:
         self.owner: Array | None = None
         self.reader: Array | None = None
         self.updater: Array | None = None
+        self.sites: dict[str, Array] = {}
 
     def fill(self, offset: int, values: Array) -> None:
         """Copy ``values`` (bytes) from the host to ``offset``."""
@@ -84,14 +85,22 @@ class Allocation:
                 grown = np.zeros(self.data.size * shadow.size // max(1, self.data.size - content.size), np.int32)
                 grown[: shadow.size] = shadow
                 setattr(self, name, grown)
+                self.sites[name] = np.resize(
+                    np.append(self.sites[name], np.zeros(grown.size - shadow.size)), grown.size
+                )
+                self.sites[name] = self.sites[name].astype(np.int32)
 
-    def shadow(self, name: str, granule: int) -> Array:
-        """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics)."""
+    def shadow(self, name: str, granule: int) -> tuple[Array, Array]:
+        """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics).
+
+        The second array holds the number of the site where it was.
+        """
         found: Array | None = getattr(self, name)
         if found is None:
             found = np.zeros(-(-self.data.size // granule), np.int32)
             setattr(self, name, found)
-        return found
+            self.sites[name] = np.zeros(found.size, np.int32)
+        return found, self.sites[name]
 
 
 class Arena:

@@ -1,0 +1,121 @@
+"""Small kernels with a defect, their twins without it, and what the simulator finds in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pytest_roofline.compile import compile_source
+from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import SimulationError
+from pytest_roofline.sim.findings import ERROR, Finding
+from pytest_roofline.source import Source
+
+INDICES = "const int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t;"
+
+
+def kernel(parameters: str, *statements: str, before: tuple[str, ...] = (), bounds: str = "") -> str:
+    """A source with the kernel k: after the lines ``before`` its head, then INDICES, then one statement a line."""
+    head = f'extern "C" __global__ void {bounds} k({parameters}) {{'
+    return "\n".join([*before, head, INDICES, *statements, "}", ""])
+
+
+@dataclass(frozen=True)
+class Empty:
+    """An argument: a new array of ``count`` elements that nobody wrote."""
+
+    count: int
+    dtype: str = "float32"
+
+
+class Address:
+    """For messages: ``{0[8]}`` is the address of byte 8 of argument 0."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def __getitem__(self, offset: int | str) -> str:
+        return hex(self.pointer + int(offset))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a launch left: its findings, its arrays on the host, and where they lay."""
+
+    findings: tuple[Finding, ...]
+    arrays: tuple[np.ndarray, ...]
+    addresses: tuple[Address | None, ...]
+
+    def texts(self) -> list[str]:
+        return sorted(map(str, self.findings))
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A kernel, the edits that mend it, and each finding as it is told; ``{n[offset]}`` stands for an address."""
+
+    name: str
+    text: str
+    mend: tuple[str, str]
+    finds: tuple[str, ...]
+    args: tuple[Any, ...]
+    grid: tuple[int, ...] = (1,)
+    block: tuple[int, ...] = (64,)
+    shared: int = 0
+    card: str = "rtx4090"
+    volatile: bool = False
+
+    def run(self, mended: bool = False, reverse: bool = False) -> Ran:
+        source = Source.of_text("k.cu", self.text)
+        source = source.replaced(*self.mend) if mended else source
+        device = SimDevice(self.card, reverse=reverse)
+        return run(
+            source.with_volatile_shared() if self.volatile else source,
+            self.args,
+            self.grid,
+            self.block,
+            self.shared,
+            device,
+        )
+
+
+def run(
+    source: Source | str,
+    args: tuple[Any, ...],
+    grid: tuple[int, ...] = (1,),
+    block: tuple[int, ...] = (64,),
+    shared: int = 0,
+    device: SimDevice | None = None,
+    steps: int = 20_000,
+) -> Ran:
+    """Launch k once; NumPy arrays are uploaded first."""
+    device = device or SimDevice()
+    device.steps_limit = steps
+    source = Source.of_text("k.cu", source) if isinstance(source, str) else source
+    loaded = device.load(compile_source(source, device.arch), "k")
+    given = []
+    for arg in args:
+        if isinstance(arg, Empty):
+            arg = device.empty((arg.count,), arg.dtype)
+        given.append(device.upload(arg) if isinstance(arg, np.ndarray) and arg.ndim else arg)
+    loaded(grid, block, tuple(given), shared_mem=shared)
+    try:
+        device.synchronize()
+        findings = device.take_findings()
+    except SimulationError as error:
+        findings = error.findings
+        assert any(finding.severity == ERROR for finding in findings)
+    arrays = [arg for arg in given if hasattr(arg, "pointer")]
+    addresses = tuple(Address(arg.pointer) if hasattr(arg, "pointer") else None for arg in given)
+    return Ran(findings, tuple(device.download(array) for array in arrays), addresses)
+
+
+def floats(count: int) -> np.ndarray:
+    """1.0, 2.0, ..."""
+    return np.arange(1, count + 1, dtype=np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
