@@ -743,7 +743,3 @@ def _mbarrier(t: _Translator, item: Instr) -> None:
 def supported() -> tuple[str, ...]:
     """First parts of all opcodes that are simulated, in some form at least."""
     return tuple(sorted({*TABLE, *EMIT, "bra", "brx", "ret", "exit", "call"} - {"copy"}))
-
-
-def replaced(item: Instr, **changes: Any) -> Instr:
-    return dataclasses.replace(item, **changes)
