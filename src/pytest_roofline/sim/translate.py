@@ -8,7 +8,6 @@ chunk and the mask of its lanes (None: all) and returns the next block, or (pred
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
