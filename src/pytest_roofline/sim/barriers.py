@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .findings import BARRIER, CONVERGENCE, ERROR, WARNING
+from .findings import BARRIER, CONVERGENCE, ERROR, WARNING, Site
 from .floats import Array
 from .ptx import Imm, Instr, Reg
-from .translate import Site
 
 if TYPE_CHECKING:
     from .execute import Chunk

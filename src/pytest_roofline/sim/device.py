@@ -20,7 +20,8 @@ from .errors import SimulationError
 from .execute import STEPS_LIMIT, Counts, Launch
 from .findings import ERROR, Finding, Findings
 from .memory import SPARSE_ABOVE, Allocation, Arena
-from .ptx import Module, parse
+from .ptx import Module
+from .reader import parse
 from .translate import Program, translate
 
 MAX_THREADS = 1024

@@ -10,32 +10,33 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..device import POISON
-from . import tensor, warp
+from . import warp
 from .barriers import Barriers
 from .copies import Copies
-from .findings import CONVERGENCE, MEMORY, STEPS, TRAP, Findings
+from .findings import CONVERGENCE, STEPS, TRAP, Findings, Site
 from .floats import Array
 from .fpmode import available, flushing
 from .globals import Globals
 from .mbarrier import Mbarriers
-from .memory import Arena, combine
+from .memory import Arena
 from .program import EXIT
 from .ptx import NOWHERE
 from .shared import Shared
+from .spaces import Spaces
 from .special import special
-from .translate import Program, Site
+from .tensor import load_matrix, store_matrix
+from .translate import Program
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 100_000  # blocks of code that a chunk may run
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
-SHARED_WINDOW, LOCAL_WINDOW, WINDOW = 1 << 56, 2 << 56, 1 << 56
 
 
 @dataclass
@@ -113,10 +114,12 @@ class Chunk:
         self.barriers = Barriers(self)
         self.copies = Copies(self)
         self.mbarriers = Mbarriers(self)
-        for part in (self.globals, self.barriers, self.copies, self.mbarriers):
-            for name in part.INSTRUCTIONS:  # what the generated code calls on the chunk
+        # What the generated code calls on the chunk.
+        for part in (Spaces(self), self.globals, self.barriers, self.mbarriers):
+            for name in part.INSTRUCTIONS:
                 setattr(self, name, getattr(part, name))
-        self.local: Array | None = None
+        for function in (warp.shuffle, warp.vote, warp.match, warp.redux, warp.elect, load_matrix, store_matrix):
+            setattr(self, function.__name__, partial(function, self))
         self.steps = 0
         self.recent: set[int] = set()
         self._cache: dict[Any, Array] = {}
@@ -301,192 +304,7 @@ class Chunk:
     def address(self, name: str) -> Array:
         return np.full((1, 1), self.launch.symbols[name], np.uint64)
 
-    def window(self, value: Array, space: str, back: bool) -> Array:
-        base = value.dtype.type(SHARED_WINDOW if space == "shared" else LOCAL_WINDOW)
-        return value - base if back else value + base
-
-    def in_space(self, value: Array, space: str) -> Array:
-        window = value >> np.uint64(56)
-        return window == {"shared": 1, "local": 2}.get(space, 0)
-
-    # Memory
-
-    def _generic(self, at: Array) -> int | None:
-        """0 for global, 1 for shared, 2 for local addresses; None if lanes differ."""
-        windows = at >> 56
-        first = int(windows.flat[0])
-        return first if (windows == first).all() else None
-
-    def load(self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool) -> tuple[Array, ...]:
-        space = site.space
-        if space == "":
-            return self._generic_load(site, at, m, raw, count, volatile)
-        if space == "shared":
-            return self.shared.load(site, at, m, raw, count, volatile)
-        if space == "local":
-            return self._local_load(site, at, m, raw, count)
-        return self.globals.load(site, at, m, raw, count, volatile)
-
-    def _generic_load(
-        self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool
-    ) -> tuple[Array, ...]:
-        window = self._generic(at)
-        lanes = self.everyone() if m is None else m
-        out: list[Any] = [None] * count
-        for which in (0, 1, 2) if window is None else (window,):
-            part = m if window is not None else lanes & ((at >> 56) == which)
-            if isinstance(part, np.ndarray) and not part.any():
-                continue
-            where = at - which * WINDOW
-            found = {
-                0: lambda p=part, w=where: self.globals.load(site, w, p, raw, count, volatile),
-                1: lambda p=part, w=where: self.shared.load(site, w, p, raw, count, volatile),
-                2: lambda p=part, w=where: self._local_load(site, w, p, raw, count),
-            }[which]()
-            out = [v if o is None else np.where(np.asarray(part), v, o) for v, o in zip(found, out, strict=True)]
-        return tuple(np.zeros((1, 1), raw) if v is None else v for v in out)
-
-    def store(
-        self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
-    ) -> None:
-        space = site.space
-        if space == "":
-            window = self._generic(at)
-            lanes = self.everyone() if m is None else m
-            for which in (0, 1, 2) if window is None else (window,):
-                part = m if window is not None else lanes & ((at >> 56) == which)
-                self._store_in(
-                    ("global", "shared", "local")[which], site, at - which * WINDOW, part, values, raw, volatile
-                )
-            return
-        self._store_in(space, site, at, m, values, raw, volatile)
-
-    def _store_in(
-        self, space: str, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
-    ) -> None:
-        if isinstance(m, np.ndarray) and not m.any():
-            return
-        if space == "shared":
-            self.shared.store(site, at, m, values, raw, volatile)
-        elif space == "local":
-            self._local_store(site, at, m, values, raw)
-        else:
-            self.globals.store(site, at, m, values, raw, volatile)
-
-    def atomic(
-        self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
-    ) -> Array:
-        space = site.space
-        if space == "":
-            window = self._generic(at)
-            space = "shared" if window == 1 else "global"
-            at = at - (window or 0) * WINDOW
-        target = self.shared if space == "shared" else self.globals
-        return target.atomic(site, at, m, op, kind, b, c, keep)
-
-    def atomic_view(self, data: Array, op: str, kind: str) -> tuple[Array, Any, int]:
-        """``data`` as values of the PTX type ``kind``, how ``op`` combines them, and their size in bytes."""
-        from .alu import DTYPES, TABLE
-
-        dtype = np.dtype(DTYPES[kind])
-        if kind in ("f16", "bf16", "f16x2", "bf16x2"):
-            found = TABLE[op]((op, "rn", kind))
-            assert found is not None
-            return data.view(dtype), lambda old, b, c: found.run(old, b), dtype.itemsize
-        return data.view(dtype), combine(op, kind), dtype.itemsize
-
-    def _local_memory(self) -> Array:
-        if self.local is None:
-            size = max(16, -(-self.program.flat.local_bytes // 16) * 16)
-            self.local = np.full((self.blocks, self.threads, size), POISON, np.uint8)
-        return self.local
-
-    def _local_at(self, at: Array, m: Array | None, each: int) -> tuple[Any, Array]:
-        lanes = self.broadcast(self.everyone() if m is None else m)
-        rows, columns = np.nonzero(lanes)
-        return (rows, columns, np.broadcast_to(at, lanes.shape)[lanes] // each), lanes
-
-    def _local_load(self, site: Site, at: Array, m: Array | None, raw: str, count: int) -> tuple[Array, ...]:
-        memory, each = self._local_memory(), np.dtype(raw).itemsize
-        (rows, columns, where), lanes = self._local_at(at, m, each)
-        outside = (where < 0) | ((where + count) * each > memory.shape[2])
-        if outside.any():
-            self._local_outside(site, lanes, outside)
-            where = np.where(outside, 0, where)
-        values = []
-        for n in range(count):
-            out = np.zeros((self.blocks, self.threads), raw)
-            out[lanes] = memory.view(raw)[rows, columns, where + n]
-            values.append(out)
-        return tuple(values)
-
-    def _local_outside(self, site: Site, lanes: Array, which: Array) -> None:
-        active = np.zeros((self.blocks, self.threads), bool)
-        active[lanes] = which
-        self.report(MEMORY, "access outside of the thread's local memory", (site,), active)
-
-    def _local_store(self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str) -> None:
-        memory, each = self._local_memory(), np.dtype(raw).itemsize
-        (rows, columns, where), lanes = self._local_at(at, m, each)
-        inside = (where >= 0) & ((where + len(values)) * each <= memory.shape[2])
-        if not inside.all():
-            self._local_outside(site, lanes, ~inside)
-        rows, columns, where = rows[inside], columns[inside], where[inside]
-        for n, value in enumerate(values):
-            memory.view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes][inside]
-
-    def map_shared(self, address: Array, rank: Array) -> Array:
-        """mapa: the address of the same place in the block of that rank of the cluster."""
-        return address | ((rank + np.uint32(1)) << np.uint32(24))
-
-    def _remote(self, site: Site, at: Array, m: Array | None) -> tuple[Array, Array, Array]:
-        """Lanes, row of the block whose memory each addresses, and the offset there."""
-        lanes = self.broadcast(self.everyone() if m is None else m)
-        size = math.prod(self.program.flat.cluster)
-        rows = np.arange(self.blocks)[:, None]
-        rank = (self.broadcast(at) >> 24) - 1
-        outside = lanes & (rank >= size)
-        if outside.any():
-            message = f"shared memory of block {int(rank[outside][0])} of a cluster of {size}"
-            self.report(MEMORY, message, (site,), outside)
-            lanes = lanes & ~outside
-        target = np.where(rank < 0, rows, rows // size * size + np.clip(rank, 0, size - 1))
-        return lanes, target, self.broadcast(at) & 0xFFFFFF
-
-    def load_cluster(
-        self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool
-    ) -> tuple[Array, ...]:
-        lanes, target, where = self._remote(site, at, m)
-        return self.shared.load_remote(site, lanes, target, where, raw, count)
-
-    def store_cluster(
-        self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
-    ) -> None:
-        lanes, target, where = self._remote(site, at, m)
-        self.shared.store_remote(site, lanes, target, where, values, raw)
-
     # Company
-
-    def shuffle(self, site: Site, mode: str, *args: Any) -> tuple[Array, Array]:
-        return warp.shuffle(self, site, mode, *args)
-
-    def vote(self, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
-        return warp.vote(self, site, op, p, mask, m)
-
-    def match(self, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> tuple[Array, Array]:
-        return warp.match(self, site, op, value, mask, m)
-
-    def redux(self, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> Array:
-        return warp.redux(self, site, op, value, mask, m)
-
-    def elect(self, site: Site, mask: Array, m: Array | None) -> tuple[Array, Array]:
-        return warp.elect(self, site, mask, m)
-
-    def load_matrix(self, site: Site, *args: Any) -> tuple[Array, ...]:
-        return tensor.load_matrix(self, site, *args)
-
-    def store_matrix(self, site: Site, *args: Any) -> None:
-        tensor.store_matrix(self, site, *args)
 
     def full_warps(self, site: Site, m: Array | None) -> None:
         """An instruction of the whole warp: none of its lanes may have returned."""

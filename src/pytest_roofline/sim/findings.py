@@ -5,11 +5,27 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from .translate import Site
+from .ptx import Loc
 
 MEMORY, UNINITIALISED, RACE = "memory", "uninitialised", "race"
 BARRIER, CONVERGENCE, STEPS, TRAP = "barrier", "convergence", "steps", "trap"
 ERROR, WARNING = "error", "warning"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One instruction that findings and counts refer to."""
+
+    index: int
+    opcode: str
+    loc: Loc
+    kernel: str
+    space: str = ""
+    pointers: frozenset[str] = frozenset()  # parameters the address comes from; empty if that is not known
+
+    @property
+    def place(self) -> str:
+        return f"{self.loc.file}:{self.loc.line}"
 
 
 @dataclass(frozen=True)

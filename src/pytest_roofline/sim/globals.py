@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING
+from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING, Site
 from .floats import Array
-from .memory import Allocation, atomic
-from .translate import Site
+from .memory import Allocation, atomic, typed_view
 
 if TYPE_CHECKING:
     from .execute import Chunk
@@ -188,7 +187,7 @@ class Globals:
             return out
         size = b.dtype.itemsize
         for inside, found in self._divide(site, at, lanes, size):
-            view, run, size = chunk.atomic_view(found.data, op, kind)
+            view, run, size = typed_view(found.data, op, kind)
             chunk.count(site, found.what, inside, at, size)
             offsets = found.flat(chunk.broadcast(at)[inside] - found.base)
             self._atomic_order(found, site, offsets, inside, size)

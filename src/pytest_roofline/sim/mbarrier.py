@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .findings import Site
 from .floats import Array
-from .translate import Site
 
 if TYPE_CHECKING:
     from .execute import Chunk

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..device import POISON
+from .alu import TABLE
 from .floats import Array
+from .operation import DTYPES
 
 BASE = 0x7_0000_0000
 ALIGNMENT = 256  # bytes, as cudaMalloc
@@ -186,3 +188,13 @@ def atomic(
         old[now] = view[at]
         view[at] = run(view[at], b[now], c[now])
     return old
+
+
+def typed_view(data: Array, op: str, kind: str) -> tuple[Array, Combine, int]:
+    """``data`` as values of the PTX type ``kind``, how ``op`` combines them, and their size in bytes."""
+    dtype = np.dtype(DTYPES[kind])
+    if kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        found = TABLE[op]((op, "rn", kind))
+        assert found is not None
+        return data.view(dtype), lambda old, b, c: found.run(old, b), dtype.itemsize
+    return data.view(dtype), combine(op, kind), dtype.itemsize

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..device import POISON
-from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING
+from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING, Site
 from .floats import Array
-from .memory import atomic
-from .translate import Site
+from .memory import atomic, typed_view
 
 if TYPE_CHECKING:
     from .execute import Chunk
@@ -189,7 +188,7 @@ class Shared:
     def atomic(
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
     ) -> Array:
-        view, run, size = self.chunk.atomic_view(self.data, op, kind)
+        view, run, size = typed_view(self.data, op, kind)
         m = self.inside(site, m, at, size)
         active = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
         rows, threads = np.nonzero(active)

@@ -17,7 +17,7 @@ from .floats import Array, bf16, canonical_f32, f16, to_f16
 
 if TYPE_CHECKING:
     from .execute import Chunk
-    from .translate import Site
+    from .findings import Site
 
 LANE = np.arange(32)
 G, T = LANE // 4, LANE % 4

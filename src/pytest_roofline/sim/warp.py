@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .findings import CONVERGENCE
+from .findings import CONVERGENCE, Site
 from .floats import Array
-from .translate import Site
 
 if TYPE_CHECKING:
     from .execute import Chunk
