@@ -17,7 +17,7 @@ from ..errors import DeviceError, DeviceMemoryError, RefusedError
 from ..host import enough_memory
 from .arrays import SimArray
 from .errors import SimulationError
-from .execute import STEPS_LIMIT, Counts, Launch
+from .execute import STEPS_LIMIT, Launch
 from .findings import ERROR, Finding, Findings
 from .memory import SPARSE_ABOVE, Allocation, Arena
 from .ptx import Module
@@ -68,6 +68,7 @@ class SimDevice:
         self.findings = Findings()
         self.launches: list[Launch] = []
         self.steps_limit = STEPS_LIMIT
+        self.detailed = False  # count sectors and bank conflicts too, which takes its time
         self._modules: dict[Path, tuple[Module, dict[str, int]]] = {}
         self._kernels: dict[tuple[Path, str], SimKernel] = {}
 
@@ -159,6 +160,7 @@ class SimDevice:
             symbols=kernel.symbols,
             tracked=self._tracked(kernel, pointers),
             reverse=self.reverse,
+            detailed=self.detailed,
             steps_limit=self.steps_limit,
         )
         self.launches.append(launch)
@@ -236,6 +238,3 @@ class _Owner:
     def __init__(self, arena: Arena, allocation: Allocation) -> None:
         self.arena = arena
         weakref.finalize(self, arena.free, allocation)
-
-
-__all__ = ["Counts", "SimArray", "SimDevice", "SimKernel"]

@@ -30,6 +30,7 @@ from .shared import Shared
 from .spaces import Spaces
 from .special import special
 from .tensor import load_matrix, store_matrix
+from .traffic import Counts, detail
 from .translate import Program
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
@@ -37,15 +38,6 @@ SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 100_000  # blocks of code that a chunk may run
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
-
-
-@dataclass
-class Counts:
-    """What was accessed at a site, per buffer: lanes, bytes, and requests (warps with any lane)."""
-
-    lanes: int = 0
-    bytes: int = 0
-    requests: int = 0
 
 
 @dataclass
@@ -74,6 +66,7 @@ class Launch:
     acquired: set[int] = field(default_factory=set)
     executed: dict[int, Executed] = field(default_factory=dict)
     reverse: bool = False
+    detailed: bool = False
     steps_limit: int = STEPS_LIMIT
 
     def run(self, blocks: Sequence[int] | None = None) -> None:
@@ -265,7 +258,7 @@ class Chunk:
         self.launch.findings.add(kind, message, sites, block, thread, int(np.count_nonzero(active)), severity)
 
     def count(self, site: Site, buffer: str, m: Array | None, at: Array, size: int) -> None:
-        """Add an access of ``size`` bytes a lane to the site's counts."""
+        """Add an access of ``size`` bytes a lane, at addresses ``at`` over the chunk, to the site's counts."""
         counts = self.launch.counts.get((site.index, buffer))
         if counts is None:
             counts = self.launch.counts[site.index, buffer] = Counts()
@@ -273,6 +266,8 @@ class Chunk:
         counts.lanes += lanes
         counts.bytes += lanes * size
         counts.requests += requests
+        if self.launch.detailed:
+            detail(counts, self.broadcast(self.everyone() if m is None else m), self.broadcast(at), size, buffer)
 
     def size(self, m: Array | None) -> tuple[int, int]:
         """Lanes of a mask, and warps with any lane."""

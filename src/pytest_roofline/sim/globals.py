@@ -101,16 +101,17 @@ class Globals:
         if found is None:
             out = [np.zeros((self.chunk.blocks, self.chunk.threads), raw) for _ in range(count)]
             for inside, allocation in self._divide(site, at, m, size):
-                values = self._load_from(
-                    allocation, site, self.chunk.broadcast(at)[inside], inside, inside, raw, count, volatile
-                )
+                self.chunk.count(site, allocation.what, inside, at, size)
+                where = self.chunk.broadcast(at)[inside]
+                values = self._load_from(allocation, site, where, inside, raw, count, volatile)
                 for o, v in zip(out, values, strict=True):
                     o[inside] = v
             return tuple(out)
         if volatile or found.base in self.launch.tracked:  # who reads has to be known
             m = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
             active, mask = self._lanes(m, self.chunk.broadcast(at))
-        values = self._load_from(found, site, active, mask, m, raw, count, volatile)
+        self.chunk.count(site, found.what, m, at, size)
+        values = self._load_from(found, site, active, mask, raw, count, volatile)
         return tuple(self._spread(value, mask) for value in values)
 
     def _load_from(
@@ -119,13 +120,11 @@ class Globals:
         site: Site,
         at: Array,
         mask: Array | None,
-        m: Array | None,
         raw: str,
         count: int,
         volatile: bool,
     ) -> list[Array]:
         each = np.dtype(raw).itemsize
-        self.chunk.count(site, found.what, m, at, each * count)
         offsets = found.flat(at - found.base)
         if found.base in self.launch.tracked and mask is not None:
             self._read(found, site, offsets, mask, each * count, volatile)
@@ -163,7 +162,7 @@ class Globals:
             assert allocation is not None
             own = lanes if inside is None else lanes[inside]
             given = [self.chunk.broadcast(v) if inside is None else self.chunk.broadcast(v)[inside] for v in values]
-            self.chunk.count(site, allocation.what, inside, own, each * len(values))
+            self.chunk.count(site, allocation.what, inside, lanes, each * len(values))
             offsets = allocation.flat(own - allocation.base)
             self._write(allocation, site, offsets, inside, each * len(values), volatile)
             index = offsets // each

@@ -1,22 +1,82 @@
-"""What launches did, counted: bytes and requests per buffer, and instructions by opcode."""
+"""What launches did, counted: bytes, requests, sectors and bank conflicts per buffer, and instructions by opcode."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from .execute import Counts, Launch
+import numpy as np
+
+from .floats import Array
+
+if TYPE_CHECKING:
+    from .execute import Launch
+
+SECTOR = 32  # bytes: the unit in which global memory is moved
+BANKS, WORD = 32, 4  # of shared memory; a bank gives one word of 4 bytes a wavefront
+SHARED = "shared"
+
+
+@dataclass
+class Counts:
+    """What was accessed at a site, per buffer: lanes, bytes, and requests (warps with any lane).
+
+    With :attr:`Launch.detailed` also what the requests came to: bytes that are distinct within a warp, 32-byte sectors
+    of global memory, and wavefronts of shared memory (1 a request where no two lanes meet in a bank).
+    """
+
+    lanes: int = 0
+    bytes: int = 0
+    requests: int = 0
+    unique_bytes: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+
+    def add(self, other: Counts) -> None:
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+def detail(counts: Counts, lanes: Array, at: Array, size: int, buffer: str) -> None:
+    """Add what the requests of ``lanes`` for ``size`` bytes each at ``at`` come to, warp by warp."""
+    active = lanes.reshape(-1, 32)
+    where = np.where(active, at.reshape(-1, 32), -1)
+    counts.unique_bytes += size * int(_distinct(where).sum())
+    if buffer == SHARED:
+        counts.wavefronts += _wavefronts(where, size)
+    else:
+        counts.sectors += int(_distinct(where >> 5).sum())
+
+
+def _distinct(values: Array) -> Array:
+    """How many different values each row holds, -1 not counted."""
+    ordered = np.sort(values, axis=1)
+    fresh = np.ones(ordered.shape, bool)
+    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return np.count_nonzero(fresh & (ordered >= 0), axis=1)
+
+
+def _wavefronts(where: Array, size: int) -> int:
+    """Accesses of 8 and 16 bytes go by half and quarter warps. In each group the fullest bank decides."""
+    words = max(1, size // WORD)
+    groups = where.reshape(-1, 32 // words)
+    wanted = np.concatenate([np.where(groups < 0, -1, groups // WORD + n) for n in range(words)], axis=1)
+    ordered = np.sort(wanted, axis=1)
+    fresh = ordered >= 0
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    rows, columns = np.nonzero(fresh)
+    per_bank = np.bincount(rows * BANKS + ordered[rows, columns] % BANKS, minlength=len(groups) * BANKS)
+    return int(per_bank.reshape(-1, BANKS).max(axis=1).sum())
 
 
 def by_buffer(launches: Iterable[Launch]) -> dict[str, Counts]:
-    """Accesses per buffer, "shared" for shared memory: lanes, bytes, and requests (a warp's instruction each)."""
+    """Accesses per buffer, "shared" for shared memory."""
     total: dict[str, Counts] = {}
     for launch in launches:
         for (_, buffer), counts in launch.counts.items():
-            found = total.setdefault(buffer, Counts())
-            found.lanes += counts.lanes
-            found.bytes += counts.bytes
-            found.requests += counts.requests
+            total.setdefault(buffer, Counts()).add(counts)
     return total
 
 
