@@ -69,6 +69,7 @@ class SimDevice:
         self.launches: list[Launch] = []
         self.steps_limit = STEPS_LIMIT
         self.detailed = False  # count sectors and bank conflicts too, which takes its time
+        self.tracing = False  # note which bytes each block touches, in order
         self._modules: dict[Path, tuple[Module, dict[str, int]]] = {}
         self._kernels: dict[tuple[Path, str], SimKernel] = {}
 
@@ -161,6 +162,7 @@ class SimDevice:
             tracked=self._tracked(kernel, pointers),
             reverse=self.reverse,
             detailed=self.detailed,
+            touched=[] if self.tracing else None,
             steps_limit=self.steps_limit,
         )
         self.launches.append(launch)

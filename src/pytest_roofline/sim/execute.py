@@ -30,7 +30,7 @@ from .shared import Shared
 from .spaces import Spaces
 from .special import special
 from .tensor import load_matrix, store_matrix
-from .traffic import Counts, detail
+from .traffic import SHARED, Counts, Touch, detail, touch
 from .translate import Program
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
@@ -67,6 +67,7 @@ class Launch:
     executed: dict[int, Executed] = field(default_factory=dict)
     reverse: bool = False
     detailed: bool = False
+    touched: list[Touch] | None = None  # filled if it is a list
     steps_limit: int = STEPS_LIMIT
 
     def run(self, blocks: Sequence[int] | None = None) -> None:
@@ -266,6 +267,8 @@ class Chunk:
         counts.lanes += lanes
         counts.bytes += lanes * size
         counts.requests += requests
+        if self.launch.touched is not None and buffer != SHARED:
+            self.launch.touched.append(touch(self.numbers, m, at, size, site.opcode))
         if self.launch.detailed:
             detail(counts, self.broadcast(self.everyone() if m is None else m), self.broadcast(at), size, buffer)
 

@@ -71,6 +71,28 @@ def _wavefronts(where: Array, size: int) -> int:
     return int(per_bank.reshape(-1, BANKS).max(axis=1).sum())
 
 
+@dataclass(frozen=True)
+class Touch:
+    """One access to global memory: per block the first byte and the end of what its threads touched."""
+
+    blocks: Array
+    first: Array
+    end: Array
+    write: bool
+
+
+def touch(blocks: Array, m: Array | None, at: Array, size: int, opcode: str) -> Touch:
+    """The access of lanes ``m`` at ``at``. Blocks without an active lane are left out."""
+    shape = (len(blocks), max(at.shape[1], 1 if m is None else m.shape[1]))
+    where = np.broadcast_to(at, shape)
+    lanes = np.broadcast_to(np.ones((1, 1), bool) if m is None else m, shape)
+    first = np.where(lanes, where, np.iinfo(np.int64).max).min(axis=1)
+    last = np.where(lanes, where, -1).max(axis=1)
+    some = np.flatnonzero(last >= 0)
+    write = opcode.startswith(("st", "red", "atom"))
+    return Touch(blocks[some], first[some], last[some] + size, write)
+
+
 def by_buffer(launches: Iterable[Launch]) -> dict[str, Counts]:
     """Accesses per buffer, "shared" for shared memory."""
     total: dict[str, Counts] = {}
