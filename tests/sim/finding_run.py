@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_roofline.compile import compile_source
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.findings import Finding
+from pytest_roofline.sim.findings import ERROR, WARNING, Finding
 from pytest_roofline.source import Source
 
 INDICES = "const int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t;"
@@ -19,6 +19,11 @@ def kernel(parameters: str, *statements: str, before: tuple[str, ...] = (), boun
     """A source with the kernel k: after the lines ``before`` its head, then INDICES, then one statement a line."""
     head = f'extern "C" __global__ void {bounds} k({parameters}) {{'
     return "\n".join([*before, head, INDICES, *statements, "}", ""])
+
+
+def asm(text: str) -> str:
+    """A statement of inline assembly without operands."""
+    return f'asm volatile("{text}" ::: "memory");'
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Ran:
     findings: tuple[Finding, ...]
     arrays: tuple[np.ndarray, ...]
     addresses: tuple[Address | None, ...]
+    nbytes: tuple = ()
 
     def texts(self) -> list[str]:
         return sorted(map(str, self.findings))
@@ -53,13 +59,13 @@ class Ran:
 
 @dataclass(frozen=True)
 class Defect:
-    """A kernel, the edits that mend it, and each finding as it is told; ``{n[offset]}`` stands for an address."""
+    """A kernel, the edits that mend it, and each finding as it is told; ``{n[8]}`` is an address."""
 
     name: str
     text: str
     mend: tuple[str, str]
-    finds: tuple[str, ...]
     args: tuple[Any, ...]
+    finds: str | tuple[str, ...]
     grid: tuple[int, ...] = (1,)
     block: tuple[int, ...] = (64,)
     shared: int = 0
@@ -78,6 +84,23 @@ class Defect:
             self.shared,
             device,
         )
+
+
+def assert_found_and_mended(defect: Defect) -> None:
+    """The defect is told as expected, its errors under the other schedule too; the mended twin is clean under both."""
+    ran = defect.run()
+    finds = (defect.finds,) if isinstance(defect.finds, str) else defect.finds
+    assert ran.texts() == sorted(" ".join(text.split()).format(*ran.addresses) for text in finds)
+    assert errors(defect.run(reverse=True)) == errors(ran)
+    twins = [defect.run(mended=True, reverse=reverse) for reverse in (False, True)]
+    assert [twin.texts() for twin in twins] == [[], []]
+    assert [array.tobytes() for array in twins[0].arrays] == [array.tobytes() for array in twins[1].arrays]
+
+
+def errors(ran: Ran) -> set[tuple[str, tuple[str, ...]]]:
+    """Kind and source lines of each error; of each warning where there are no errors."""
+    found = {severity: [f for f in ran.findings if f.severity == severity] for severity in (ERROR, WARNING)}
+    return {(f.kind, f.places) for f in found[ERROR] or found[WARNING]}
 
 
 def run(
@@ -103,7 +126,12 @@ def run(
     findings = device.take_findings()
     arrays = [arg for arg in given if hasattr(arg, "pointer")]
     addresses = tuple(Address(arg.pointer) if hasattr(arg, "pointer") else None for arg in given)
-    return Ran(findings, tuple(device.download(array) for array in arrays), addresses)
+    return Ran(
+        findings,
+        tuple(device.download(array) for array in arrays),
+        addresses,
+        tuple(getattr(a, "nbytes", 0) for a in given),
+    )
 
 
 def floats(count: int) -> np.ndarray:

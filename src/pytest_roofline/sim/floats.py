@@ -18,7 +18,7 @@ from . import fpmode
 Array = np.ndarray[Any, Any]
 HALF = np.int64(0x10000000)  # of the 29 bits by which float64 is finer than float32
 BELOW = np.int64(0x1FFFFFFF)
-NAN32, NAN64 = np.uint32(0x7FFFFFFF), np.uint64(0x7FFFFFFFFFFFFFFF)
+NAN32 = np.uint32(0x7FFFFFFF)
 NAN16 = np.uint16(0x7FFF)
 NORMAL32 = 2.0**-126
 

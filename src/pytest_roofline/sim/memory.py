@@ -22,7 +22,6 @@ ALIGNMENT = 256  # bytes, as cudaMalloc
 GAP = 4096  # bytes between allocations that belong to nobody
 SPARSE_ABOVE = 2**28  # bytes from which pages are made when touched
 PAGE = 2**16
-NOBODY, MANY = 0, -(2**31)
 
 
 class Allocation:

@@ -47,7 +47,7 @@ def detail(counts: Counts, lanes: Array, at: Array, size: int, buffer: str) -> N
     if buffer == SHARED:
         counts.wavefronts += _wavefronts(where, size)
     else:
-        counts.sectors += int(_distinct(where >> 5).sum())
+        counts.sectors += int(_distinct(np.where(where < 0, -1, where // SECTOR)).sum())
 
 
 def _distinct(values: Array) -> Array:

@@ -39,7 +39,6 @@ class Program:
     granule: dict[str, int]
     notes: tuple[str, ...]
     gates: dict[int, Instr] = field(default_factory=dict)
-    warp_masks: dict[int, int | None] = field(default_factory=dict)
     text: str = ""
 
 
