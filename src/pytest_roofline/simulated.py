@@ -23,6 +23,9 @@ KINDS = {
 }
 
 
+BETWEEN_BLOCKS = "race between blocks"
+
+
 class DisagreementError(RooflineError, AssertionError):
     """The simulator and compute-sanitizer came to different verdicts on one kernel; the message holds both reports."""
 
@@ -45,7 +48,9 @@ class Simulator:
         return Report(
             which,
             subject,
-            FINDINGS if errors or (chosen and which == "racecheck") else CLEAN,
+            FINDINGS
+            if errors or any(finding.kind == sim.RACE and not finding.between_blocks for finding in chosen)
+            else CLEAN,
             "",
             tuple(_translated(finding) for finding in chosen),
             displayed=len(chosen),
@@ -80,11 +85,16 @@ def _translated(finding: sim.Finding) -> Finding:
                 block=",".join(map(str, finding.block)),
             )
         )
-    return Finding(finding.kind, finding.severity, finding.message, tuple(places), finding.count, finding.kernel)
+    kind = BETWEEN_BLOCKS if finding.between_blocks else finding.kind
+    return Finding(kind, finding.severity, finding.message, tuple(places), finding.count, finding.kernel)
 
 
 def agreed(real: Report, simulated: Report) -> Report:
-    """The report that stands for both; :class:`DisagreementError` if one is clean and the other has findings."""
-    if {real.verdict, simulated.verdict} == {CLEAN, FINDINGS}:
+    """The report that stands for both; :class:`DisagreementError` if one is clean and the other has findings.
+
+    Races between blocks are the simulator's alone: racecheck looks at shared memory only.
+    """
+    alone = simulated.verdict == FINDINGS and all(finding.kind == BETWEEN_BLOCKS for finding in simulated.findings)
+    if {real.verdict, simulated.verdict} == {CLEAN, FINDINGS} and not alone:
         raise DisagreementError(f"the simulator and compute-sanitizer disagree.\n{simulated}\n{real}")
-    return simulated if real.verdict == NOT_CHECKED and simulated.verdict == FINDINGS else real
+    return simulated if simulated.verdict == FINDINGS and real.verdict != FINDINGS else real

@@ -17,7 +17,7 @@ INDICES = "const int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t;"
 
 def kernel(parameters: str, *statements: str, before: tuple[str, ...] = (), bounds: str = "") -> str:
     """A source with the kernel k: after the lines ``before`` its head, then INDICES, then one statement a line."""
-    head = f'extern "C" __global__ void {bounds} k({parameters}) {{'
+    head = f'extern "C" __global__ void {bounds}k({parameters}) {{'
     return "\n".join([*before, head, INDICES, *statements, "}", ""])
 
 
@@ -51,7 +51,6 @@ class Ran:
     findings: tuple[Finding, ...]
     arrays: tuple[np.ndarray, ...]
     addresses: tuple[Address | None, ...]
-    nbytes: tuple = ()
 
     def texts(self) -> list[str]:
         return sorted(map(str, self.findings))
@@ -126,12 +125,7 @@ def run(
     findings = device.take_findings()
     arrays = [arg for arg in given if hasattr(arg, "pointer")]
     addresses = tuple(Address(arg.pointer) if hasattr(arg, "pointer") else None for arg in given)
-    return Ran(
-        findings,
-        tuple(device.download(array) for array in arrays),
-        addresses,
-        tuple(getattr(a, "nbytes", 0) for a in given),
-    )
+    return Ran(findings, tuple(device.download(array) for array in arrays), addresses)
 
 
 def floats(count: int) -> np.ndarray:
@@ -141,3 +135,10 @@ def floats(count: int) -> np.ndarray:
 
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int32)
+
+
+def local_access(kind: str, count: int, access: str, at: range) -> Ran:
+    """``access`` to a[n[t]], a local array of ``count`` elements, by a thread for each value of n."""
+    fill = f"{kind} a[{count}]; for (int k = 0; k < {count}; ++k) a[k] = k * n[k & 1];"
+    text = kernel("const int* n, float* y", fill, access, "y[t] = a[n[0]];")
+    return run(text, (ints(*at), Empty(len(at))), block=(len(at),))

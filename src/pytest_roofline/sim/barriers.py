@@ -38,7 +38,9 @@ class Barriers:
         self.expected = np.zeros((chunk.blocks, NAMED), np.int64)  # the count that came with the first to arrive
         self.passing: dict[int, Array] = {}  # by gate: lanes of a released barrier that have not gone on yet
         self.early: Array | None = None  # blocks some of whose threads returned
-        self.cluster_arrived = np.zeros((chunk.blocks, chunk.threads), bool)
+        # How often each thread arrived at the cluster's barrier, and how often it went on from it.
+        self.cluster_arrived = np.zeros((chunk.blocks, chunk.threads), np.int64)
+        self.cluster_passed = np.zeros((chunk.blocks, chunk.threads), np.int64)
 
     # Gates
 
@@ -159,13 +161,7 @@ class Barriers:
                 if counts is None:
                     complete = bool((here | ~everyone[row]).all())
                 else:
-                    wanted = int(counts[row][at[block]][0])
-                    warps = here.reshape(chunk.warps, 32).any(axis=1)
-                    total = 32 * int(warps.sum()) + int(self.arrived[row, number])
-                    complete = total >= wanted
-                    before = int(self.expected[row, number])
-                    if (before and before != wanted) or total > wanted:
-                        self._mismatch(block, int(row), here, f"{max(before, total)} and {wanted}")
+                    complete = self._counted(block, int(row), int(number), at, here)
                 if complete:
                     self._release(block, int(row), int(number), at, here, counts is None)
                     go = go.copy()
@@ -173,13 +169,31 @@ class Barriers:
         rest = lanes & ~go
         return go, (rest if rest.any() else None)
 
+    def _counted(self, block: int, row: int, number: int, at: dict[int, Array], here: Array) -> bool:
+        """Whether as many threads have arrived as a named barrier waits for; all have to name the same count."""
+        chunk = self.chunk
+        named = {int(self.expected[row, number])} - {0}
+        for gate, mask in at.items():
+            _, counts = self._values(chunk.program.gates[gate])
+            if counts is not None and mask.any():
+                named |= {int(count) for count in np.unique(counts[row][mask])}
+        warps = here.reshape(chunk.warps, 32).any(axis=1)
+        total = 32 * int(warps.sum()) + int(self.arrived[row, number])
+        if len(named) > 1 or total > min(named):
+            gates = sorted(gate for gate, mask in at.items() if mask.any())
+            told = " and ".join(map(str, sorted({*named, *([total] if len(named) == 1 else [])})))
+            lanes = np.zeros((chunk.blocks, chunk.threads), bool)
+            lanes[row] = here
+            self._report(f"threads meet at a named barrier with different counts, {told}", gates, lanes)
+        return total >= min(named)
+
     def _release(self, block: int, row: int, number: int, at: dict[int, Array], here: Array, whole: bool) -> None:
         chunk = self.chunk
         warps = here.reshape(chunk.warps, 32).any(axis=1)
         if whole:
-            chunk.shared.barrier(np.array([row]))
+            chunk.shared.races.barrier(np.array([row]))
         else:
-            chunk.shared.meet(row, np.flatnonzero(warps), np.flatnonzero(warps | self.arrived_warps[row, number]))
+            chunk.shared.races.meet(row, np.flatnonzero(warps), np.flatnonzero(warps | self.arrived_warps[row, number]))
         self.arrived[row, number] = 0
         self.arrived_warps[row, number] = False
         self.expected[row, number] = 0
@@ -195,12 +209,6 @@ class Barriers:
         elif whole and self.early is not None and self.early[row]:
             self._exited(block, row, here)
 
-    def _mismatch(self, block: int, row: int, here: Array, counts: str) -> None:
-        lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
-        lanes[row] = here
-        message = f"threads meet at a named barrier with different counts, {counts}"
-        self._report(message, [block], lanes)
-
     def _exited(self, block: int, row: int, here: Array) -> None:
         lanes = np.zeros((self.chunk.blocks, self.chunk.threads), bool)
         lanes[row] = here
@@ -213,10 +221,10 @@ class Barriers:
         size = math.prod(chunk.program.flat.cluster)
         here = chunk.broadcast(chunk.everyone() if m is None else m)
         everyone = chunk.broadcast(chunk.everyone())
-        done = (self.cluster_arrived | ~everyone).all(axis=1).reshape(-1, size).all(axis=1)
-        rows = np.repeat(done, size)[:, None]
-        go = here & rows
-        rest = here & ~rows
+        least = np.where(everyone, self.cluster_arrived, np.iinfo(np.int64).max).min(axis=1)
+        phases = np.repeat(least.reshape(-1, size).min(axis=1), size)[:, None]  # that all of the cluster arrived for
+        open_ = phases > self.cluster_passed
+        go, rest = here & open_, here & ~open_
         return go, (rest if rest.any() else None)
 
     def resolve(self, pending: Pending) -> None:
@@ -234,7 +242,7 @@ class Barriers:
         elif kind == "block":
             message = "a barrier that part of the block never reaches"
             self._report(message, [block], lanes)
-            chunk.shared.barrier(None)
+            chunk.shared.races.barrier(None)
         else:
             self._report("a cluster barrier that part of the cluster never reaches", [block], lanes)
         self.forced.add(block)
@@ -261,7 +269,7 @@ class Barriers:
     def barrier(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
         """bar.sync, once its gate has let the lanes through."""
         if m is None and count is None:
-            self.chunk.shared.barrier(None)
+            self.chunk.shared.races.barrier(None)
 
     def arrive(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
         """bar.arrive: counted, and gone on."""
@@ -290,8 +298,7 @@ class Barriers:
         members(chunk, site, mask, m)
         lanes = chunk.broadcast(chunk.everyone() if m is None else m)
         rows, warps = np.nonzero(lanes.reshape(chunk.blocks, chunk.warps, 32).any(axis=2))
-        chunk.shared.clock += 1
-        chunk.shared.warp_barrier(rows, warps)
+        chunk.shared.races.warp_barrier(rows, warps)
 
     def barrier_reduce(self, site: Site, op: str, number: Array, p: Array, m: Array | None) -> Array:
         """bar.red: the predicate over all threads of the block that take part."""
@@ -307,7 +314,7 @@ class Barriers:
         chunk = self.chunk
         lanes = chunk.broadcast(chunk.everyone() if m is None else m)
         if arrive:
-            self.cluster_arrived |= lanes
+            self.cluster_arrived += lanes
             return
-        self.cluster_arrived &= ~lanes
-        chunk.shared.barrier(np.flatnonzero(lanes.any(axis=1)))
+        self.cluster_passed += lanes
+        chunk.shared.races.barrier(np.flatnonzero(lanes.any(axis=1)))

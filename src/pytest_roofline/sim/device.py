@@ -200,7 +200,7 @@ class SimDevice:
 
     def _tracked(self, kernel: SimKernel, pointers: dict[str, Allocation]) -> set[int]:
         """Allocations that the kernel may both read and write, by where its addresses come from."""
-        everything = {found.base for found in pointers.values()} | set(kernel.symbols.values())
+        everything = set(self.arena.bases)
         touched: dict[str, set[int]] = {"read": set(), "write": set()}
         for site in kernel.program.sites:
             base = site.opcode.split(".")[0]
@@ -210,15 +210,15 @@ class SimDevice:
             if site.pointers:
                 named = {n: pointers[n].base for n in site.pointers if n in pointers}
                 named |= {n: kernel.symbols[n] for n in site.pointers if n in kernel.symbols}
-                where = set(named.values())
+                # What a call or a struct passed on has another name: then it may be anything.
+                where = set(named.values()) if len(named) == len(site.pointers) else everything
             touched["write" if base in ("st", "atom", "red") else "read"] |= where
         return touched["read"] & touched["write"]
 
     def synchronize(self) -> None:
-        """Raise :class:`SimulationError` if the launches since the last call made an error, with all findings."""
-        found = self.take_findings()
-        if any(finding.severity == ERROR for finding in found):
-            raise SimulationError(found)
+        """Raise :class:`SimulationError` with all findings if there is an error among them; warnings alone are kept."""
+        if any(finding.severity == ERROR for finding in self.findings.all()):
+            raise SimulationError(self.take_findings())
 
     def take_findings(self) -> tuple[Finding, ...]:
         """Errors and warnings since the last call, which are then forgotten."""
@@ -232,6 +232,7 @@ class SimDevice:
 
     def release(self) -> None:
         self.launches.clear()
+        self.findings = Findings()
 
 
 class _Owner:

@@ -137,7 +137,7 @@ def _atom(t: Translator, item: Instr) -> None:
     values = [t.use(value, raw if kind in ("f16", "bf16", "f16x2", "bf16x2") else dtype) for value in operands[1:3]]
     values += values[:1] * (2 - len(values))
     site, address = t.site(space, operands[0]), t.address(operands[0], space)
-    keep = target != SINK
+    keep = target != SINK and not (isinstance(target, Reg) and target.name not in t.read)
     t.lines.append(f"t = x.atomic({site}, {address}, {t.guard}, {op!r}, {kind!r}, {values[0]}, {values[1]}, {keep})")
     if keep:
         t.define(target, f"t.view({raw!r})", raw)

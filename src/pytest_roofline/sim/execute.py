@@ -18,7 +18,7 @@ import numpy as np
 from . import warp
 from .barriers import Barriers
 from .copies import Copies
-from .findings import CONVERGENCE, STEPS, TRAP, Findings, Site
+from .findings import CONVERGENCE, ERROR, STEPS, TRAP, Findings, Site
 from .floats import Array
 from .fpmode import available, flushing
 from .globals import Globals
@@ -63,12 +63,18 @@ class Launch:
     pointers: dict[str, int] = field(default_factory=dict)
     tracked: set[int] = field(default_factory=set)  # bases of allocations that this launch both reads and writes
     counts: dict[tuple[int, str], Counts] = field(default_factory=dict)
-    acquired: set[int] = field(default_factory=set)
+    time: int = 0  # of fences and of what synchronises with them
+    synchronised: bool = False
+    fenced: bool = False
     executed: dict[int, Executed] = field(default_factory=dict)
     reverse: bool = False
     detailed: bool = False
     touched: list[Touch] | None = None  # filled if it is a list
     steps_limit: int = STEPS_LIMIT
+
+    def __post_init__(self) -> None:
+        # By block, counted from 1: when it last went through an atomic or volatile access.
+        self.acquired = np.zeros(math.prod(self.grid) + 1, np.int32)
 
     def run(self, blocks: Sequence[int] | None = None) -> None:
         """Execute the blocks of the grid, or those given by number."""
@@ -83,7 +89,7 @@ class Launch:
         on = self.program.flushes and available()
         with np.errstate(all="ignore"), flushing(on):
             for part in reversed(parts) if self.reverse else parts:
-                Chunk(self, part[::-1] if self.reverse and size == 1 else part).run()
+                Chunk(self, part).run()
 
 
 class Chunk:
@@ -248,7 +254,15 @@ class Chunk:
             return values
         return np.broadcast_to(values, (self.blocks, self.threads))
 
-    def report(self, kind: str, message: str, sites: tuple[Site, ...], active: Array, severity: str = "error") -> None:
+    def report(
+        self,
+        kind: str,
+        message: str,
+        sites: tuple[Site, ...],
+        active: Array,
+        severity: str = ERROR,
+        between_blocks: bool = False,
+    ) -> None:
         """Note a finding of the lanes ``active``, a bool array over the chunk; the first is its example."""
         row, column = (int(v) for v in np.argwhere(active)[0])
         x, y, _ = self.launch.grid
@@ -256,7 +270,8 @@ class Chunk:
         block = (number % x, number // x % y, number // (x * y))
         bx, by, _ = self.launch.block
         thread = (column % bx, column // bx % by, column // (bx * by))
-        self.launch.findings.add(kind, message, sites, block, thread, int(np.count_nonzero(active)), severity)
+        count = int(np.count_nonzero(active))
+        self.launch.findings.add(kind, message, sites, block, thread, count, severity, between_blocks)
 
     def count(self, site: Site, buffer: str, m: Array | None, at: Array, size: int) -> None:
         """Add an access of ``size`` bytes a lane, at addresses ``at`` over the chunk, to the site's counts."""

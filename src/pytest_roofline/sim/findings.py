@@ -44,6 +44,7 @@ class Finding:
     block: tuple[int, ...]
     thread: tuple[int, ...]
     count: int = 1
+    between_blocks: bool = False  # of a race: on global memory
 
     def __str__(self) -> str:
         where = f"block ({', '.join(map(str, self.block))}), thread ({', '.join(map(str, self.thread))})"
@@ -67,6 +68,7 @@ class Findings:
         thread: tuple[int, ...],
         count: int = 1,
         severity: str = ERROR,
+        between_blocks: bool = False,
     ) -> None:
         places = frozenset(site.place for site in sites)
         key = (kind, severity, sites[0].kernel, places)
@@ -75,7 +77,7 @@ class Findings:
             return
         lines = tuple(dict.fromkeys(str(site.loc) for site in sites))
         self.found[key] = Finding(
-            kind, severity, sites[0].kernel, message, tuple(sorted(places)), lines, block, thread, count
+            kind, severity, sites[0].kernel, message, tuple(sorted(places)), lines, block, thread, count, between_blocks
         )
 
     def all(self) -> tuple[Finding, ...]:

@@ -28,23 +28,25 @@ class Local:
             self.data = np.full((self.chunk.blocks, self.chunk.threads, size), POISON, np.uint8)
         return self.data
 
-    def _places(self, at: Array, m: Array | None, each: int) -> tuple[Any, Array]:
+    def _places(self, site: Site, at: Array, m: Array | None, each: int, count: int) -> tuple[Any, Array]:
+        """Row, thread and index of each lane that stays inside, and the mask of those lanes."""
         lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        at = self.chunk.broadcast(at)
+        limit, size = self.chunk.program.flat.local_bytes, each * count
+        aligned = size if count in (1, 2, 4) else each  # a struct that is passed on is no vector
+        bad = lanes & ((at < 0) | (at > limit - size) | ((at & (aligned - 1)) != 0))
+        if bad.any():
+            first = int(at[bad][0])
+            off = "misaligned" if 0 <= first <= limit - size else "out of bounds"
+            message = f"{off} local access of {size} bytes at offset {first:#x}, the thread has {limit} bytes"
+            self.chunk.report(MEMORY, message, (site,), bad)
+            lanes = lanes & ~bad
         rows, columns = np.nonzero(lanes)
-        return (rows, columns, np.broadcast_to(at, lanes.shape)[lanes] // each), lanes
-
-    def _outside(self, site: Site, lanes: Array, which: Array) -> None:
-        active = np.zeros(lanes.shape, bool)
-        active[lanes] = which
-        self.chunk.report(MEMORY, "access outside of the thread's local memory", (site,), active)
+        return (rows, columns, at[lanes] // each), lanes
 
     def load(self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool) -> tuple[Array, ...]:
         memory, each = self._memory(), np.dtype(raw).itemsize
-        (rows, columns, where), lanes = self._places(at, m, each)
-        outside = (where < 0) | ((where + count) * each > memory.shape[2])
-        if outside.any():
-            self._outside(site, lanes, outside)
-            where = np.where(outside, 0, where)
+        (rows, columns, where), lanes = self._places(site, at, m, each, count)
         values = []
         for n in range(count):
             out = np.zeros(lanes.shape, raw)
@@ -56,13 +58,9 @@ class Local:
         self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
     ) -> None:
         memory, each = self._memory(), np.dtype(raw).itemsize
-        (rows, columns, where), lanes = self._places(at, m, each)
-        inside = (where >= 0) & ((where + len(values)) * each <= memory.shape[2])
-        if not inside.all():
-            self._outside(site, lanes, ~inside)
-        rows, columns, where = rows[inside], columns[inside], where[inside]
+        (rows, columns, where), lanes = self._places(site, at, m, each, len(values))
         for n, value in enumerate(values):
-            memory.view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes][inside]
+            memory.view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes]
 
     def atomic(self, site: Site, *_: Any) -> Array:
         raise UnsupportedError(f"{site.loc}: an atomic access to local memory is not simulated")

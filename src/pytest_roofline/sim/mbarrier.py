@@ -56,11 +56,11 @@ class Mbarriers:
         return states
 
     def _note(self, row: int, column: int, address: int, phase: int) -> None:
-        shared, warp = self.chunk.shared, column >> 5
-        shared.clock += 1
+        races, warp = self.chunk.shared.races, column >> 5
+        races.clock += 1
         key = (row, address, phase)
-        known = shared.known[row, warp].copy()
-        known[warp] = shared.clock
+        known = races.known[row, warp].copy()
+        known[warp] = races.clock
         self.seen[key] = np.maximum(self.seen[key], known) if key in self.seen else known
 
     def mbarrier_test(self, site: Site, at: Array, value: Array, parity: bool, m: Array | None) -> Array:
@@ -73,6 +73,6 @@ class Mbarriers:
             over[row, column] = (word & 1) != asked
             key = (row, address, asked)
             if over[row, column] and key in self.seen:
-                shared, warp = self.chunk.shared, column >> 5
-                shared.known[row, warp] = np.maximum(shared.known[row, warp], self.seen[key])
+                races, warp = self.chunk.shared.races, column >> 5
+                races.known[row, warp] = np.maximum(races.known[row, warp], self.seen[key])
         return over

@@ -46,6 +46,7 @@ class Allocation:
         self.reader: Array | None = None
         self.updater: Array | None = None
         self.sites: dict[str, Array] = {}
+        self.times: dict[str, Array] = {}
 
     def fill(self, offset: int, values: Array) -> None:
         """Copy ``values`` (bytes) from the host to ``offset``."""
@@ -86,10 +87,8 @@ class Allocation:
                 grown = np.zeros(self.data.size * shadow.size // max(1, self.data.size - content.size), np.int32)
                 grown[: shadow.size] = shadow
                 setattr(self, name, grown)
-                self.sites[name] = np.resize(
-                    np.append(self.sites[name], np.zeros(grown.size - shadow.size)), grown.size
-                )
-                self.sites[name] = self.sites[name].astype(np.int32)
+                for beside in (self.sites, self.times):
+                    beside[name] = np.append(beside[name], np.zeros(grown.size - shadow.size, np.int32))
 
     def shadow(self, name: str, granule: int) -> tuple[Array, Array]:
         """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics).
@@ -100,7 +99,7 @@ class Allocation:
         if found is None:
             found = np.zeros(-(-self.data.size // granule), np.int32)
             setattr(self, name, found)
-            self.sites[name] = np.zeros(found.size, np.int32)
+            self.sites[name], self.times[name] = np.zeros(found.size, np.int32), np.zeros(found.size, np.int32)
         return found, self.sites[name]
 
 
@@ -130,6 +129,14 @@ class Arena:
             return None
         found = self.allocations[at]
         return found if address < found.base + found.nbytes + GAP else None
+
+    def near(self, address: int) -> Allocation | None:
+        """The allocation to which ``address`` is nearest, if it is within the gap before or behind it."""
+        at = bisect.bisect_right(self.bases, address)
+        around = self.allocations[max(0, at - 1) : at + 1]
+        far = {a.base: max(a.base - address, address - a.base - a.nbytes + 1, 0) for a in around}
+        best = min(around, key=lambda a: far[a.base], default=None)
+        return best if best is not None and far[best.base] <= GAP else None
 
     def begin_launch(self) -> None:
         for allocation in self.allocations:

@@ -84,6 +84,7 @@ class Instr:
     operands: tuple[Operand, ...]
     loc: Loc
     pred: tuple[str, bool] | None = None
+    problem: str = ""  # why its operands could not be read
 
     @property
     def mods(self) -> tuple[str, ...]:

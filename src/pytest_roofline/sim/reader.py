@@ -112,7 +112,8 @@ class _Parser:
         self.module.functions[function.name] = function
 
     def _statement(self) -> None:
-        self._skip_space()
+        if self._skip_space() == len(self.text):
+            raise UnsupportedError(f"PTX ends within the function {self.function.name}")
         char = self.text[self.at]
         if char in "{}":
             self.at += 1
@@ -128,7 +129,8 @@ class _Parser:
             table = re.compile(r"\s*\.branchtargets\s+([^;]*);").match(self.text, self.at)
             if table:
                 self.at = table.end()
-                self.function.targets[label[1]] = tuple(n.strip() for n in table[1].split(","))
+                names = tuple(self._scoped(n.strip()) for n in table[1].split(","))
+                self.function.targets[self._scoped(label[1])] = names
             else:
                 self.function.body.append(Label(self._scoped(label[1])))
             return
@@ -231,7 +233,10 @@ class _Parser:
         rest = f"{more} {rest}".strip()
         if opcode.startswith("call"):
             return Instr(opcode, self._call(rest), self.loc, pred)
-        return Instr(opcode, tuple(self._operand(part) for part in _split(rest)), self.loc, pred)
+        try:
+            return Instr(opcode, tuple(self._operand(part) for part in _split(rest)), self.loc, pred)
+        except (UnsupportedError, ValueError) as error:  # refused where it is used, and in no other kernel
+            return Instr(opcode, (), self.loc, pred, str(error))
 
     def _call(self, text: str) -> tuple[Operand, ...]:
         """(results), name, (arguments) as Vec, Sym, Vec."""

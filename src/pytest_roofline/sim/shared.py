@@ -1,40 +1,20 @@
-"""Shared memory of a chunk of blocks, and its races.
-
-Two accesses to a granule by different threads, at least one a write, are a race unless something orders them. Each
-source line keeps, per granule, when and by which thread it last touched it; ``known[block, w, v]`` is the last moment
-of warp v that warp w has synchronised with (a vector clock a warp). A barrier of the whole block sets all of them.
-Two lanes of one warp are ordered by a barrier of the warp; without one it is a warning, for the hardware may run them
-apart.
-"""
+"""Shared memory of a chunk of blocks: bounds, alignment, what was never written. Races: :mod:`.races`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..device import POISON
-from .findings import ERROR, MEMORY, RACE, UNINITIALISED, WARNING, Site
+from .findings import MEMORY, UNINITIALISED, Site
 from .floats import Array
 from .memory import atomic, typed_view
+from .races import ATOMIC, READ, WRITE, Races
 
 if TYPE_CHECKING:
     from .execute import Chunk
-
-MANY = -1  # more than one thread
-READ, WRITE, ATOMIC = "read", "write", "atomic access"
-
-
-@dataclass
-class Record:
-    """One source line's accesses of one kind: per block and granule the time and the thread of the last."""
-
-    site: Site
-    kind: str
-    time: Array
-    who: Array
-    latest: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,42 +26,26 @@ class Lanes:
     at: Array
     whole: bool  # the lanes are all lanes of the chunk, in order
 
+    def spread(self, chunk: Chunk, values: Array) -> Array:
+        """``values`` by lane as an array over the chunk."""
+        if self.whole:
+            return values
+        out = np.zeros((chunk.blocks, chunk.threads), values.dtype)
+        out[self.rows, self.threads] = values
+        return out
+
 
 class Shared:
     """``size`` bytes for each of the chunk's blocks; poison until written."""
 
     def __init__(self, chunk: Chunk, size: int, granule: int) -> None:
-        self.chunk, self.size, self.granule = chunk, size, granule
+        self.chunk, self.size = chunk, size
         held = max(16, -(-size // 16) * 16)
         blocks = chunk.blocks
         self.data = np.full((blocks, held), POISON, np.uint8)
         self.init = np.zeros((blocks, held), np.uint8)
-        self.known = np.zeros((blocks, chunk.warps, chunk.warps), np.int32)
-        self.records: dict[tuple[str, str], Record] = {}
-        self.clock = 0
-        self.synced = 0
+        self.races = Races(chunk, held, granule)
         self.rows = np.arange(blocks)[:, None]
-
-    # Order
-
-    def barrier(self, rows: Array | None) -> None:
-        """All threads of ``rows`` (None: of all blocks) have met."""
-        if rows is None:
-            self.known[:] = self.clock
-            self.synced = self.clock
-        else:
-            self.known[rows] = self.clock
-            self.synced = int(self.known.min())
-
-    def meet(self, row: int, warps: Array, arrived: Array) -> None:
-        """``warps`` of a block go on, knowing all that ``arrived`` (they and those that only arrived) knew and did."""
-        seen = self.known[row, arrived].max(axis=0)
-        seen[arrived] = self.clock
-        self.known[row, warps] = np.maximum(self.known[row, warps], seen)
-        self.synced = int(self.known.min())
-
-    def warp_barrier(self, rows: Array, warps: Array) -> None:
-        self.known[rows, warps, warps] = self.clock
 
     # Access
 
@@ -100,14 +64,6 @@ class Shared:
         if not rows.size:
             return None
         return Lanes(rows, columns, np.broadcast_to(at, (blocks, threads))[rows, columns], whole=False)
-
-    def spread(self, lanes: Lanes, values: Array) -> Array:
-        """``values`` by lane as an array over the chunk."""
-        if lanes.whole:
-            return values
-        out = np.zeros((self.chunk.blocks, self.chunk.threads), values.dtype)
-        out[lanes.rows, lanes.threads] = values
-        return out
 
     def gathered(self, lanes: Lanes, values: Array) -> Array:
         """``values`` over the chunk, one for each lane."""
@@ -140,22 +96,19 @@ class Shared:
         lanes = self.lanes(m, at)
         if lanes is None:
             return (np.zeros((1, 1), raw),) * count
-        self.races(site, READ, lanes, each * count)
+        self.races.access(site, READ, lanes, each * count)
         self.chunk.count(site, "shared", m, at, each * count)
         index = lanes.at // each
         view, init = self.data.view(raw), self.init.view(raw)
         whole = np.array(int.from_bytes(b"\1" * each, "little"), raw)
-        values = []
-        for n in range(count):
-            here = (lanes.rows, index + n)
-            unwritten = init[here] != whole
-            if unwritten.any():
-                self.unwritten(site, lanes, unwritten, each)
-            values.append(self.spread(lanes, view[here]))
-        return tuple(values)
+        places = [(lanes.rows, index + n) for n in range(count)]
+        unwritten = np.logical_or.reduce([init[here] != whole for here in places])
+        if unwritten.any():
+            self.unwritten(site, lanes, unwritten, each * count)
+        return tuple(lanes.spread(self.chunk, view[here]) for here in places)
 
     def unwritten(self, site: Site, lanes: Lanes, which: Array, size: int) -> None:
-        active = self.chunk.broadcast(self.spread(lanes, which))
+        active = self.chunk.broadcast(lanes.spread(self.chunk, which))
         at = int(np.broadcast_to(lanes.at, which.shape)[which][0])
         message = f"read of {size} bytes of shared memory at offset {at:#x} that nobody wrote"
         self.chunk.report(UNINITIALISED, message, (site,), active)
@@ -170,7 +123,7 @@ class Shared:
         lanes = self.lanes(m, at)
         if lanes is None:
             return
-        self.races(site, WRITE, lanes, each * len(values))
+        self.races.access(site, WRITE, lanes, each * len(values))
         self.chunk.count(site, "shared", m, at, each * len(values))
         self.write(lanes, values, raw)
 
@@ -195,16 +148,16 @@ class Shared:
         if not rows.size:
             return np.zeros((1, 1), b.dtype)
         lanes = Lanes(rows, threads, self.chunk.broadcast(at)[rows, threads], whole=False)
-        self.races(site, ATOMIC, lanes, size)
+        self.races.access(site, ATOMIC, lanes, size)
         self.chunk.count(site, "shared", m, at, size)
         init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != int.from_bytes(b"\1" * size, "little")
-        if init.any():
+        if init.any() and (op != "exch" or keep):
             self.unwritten(site, lanes, init, size)
         self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = int.from_bytes(b"\1" * size, "little")
         where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
         first, second = (np.ascontiguousarray(self.gathered(lanes, v)) for v in (b, c))
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
-        return self.spread(lanes, np.ascontiguousarray(old))
+        return lanes.spread(self.chunk, np.ascontiguousarray(old))
 
     # Another block's memory, in a cluster
 
@@ -242,83 +195,3 @@ class Shared:
             self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
             self.init.view(raw)[rows, index + n] = np.array(int.from_bytes(b"\1" * each, "little"), raw)
         self.chunk.count(site, "shared", inside, at, each * len(values))
-
-    # Races
-
-    def races(self, site: Site, kind: str, lanes: Lanes, size: int) -> None:
-        """Compare with what other lines did since the last order between them, then note this access."""
-        self.clock += 1
-        key = (site.place, kind)
-        mine = self.records.get(key)
-        if mine is None:
-            shape = (self.data.shape[0], -(-self.data.shape[1] // self.granule))
-            mine = self.records[key] = Record(site, kind, np.zeros(shape, np.int32), np.full(shape, MANY, np.int32))
-        first = lanes.at // self.granule
-        for n in range(max(1, size // self.granule)):
-            where = (lanes.rows, first + n)
-            for other in self.records.values():
-                if other.latest > self.synced and _conflict(kind, other.kind):
-                    self._compare(site, kind, lanes, where, other)
-            self._note(mine, kind, lanes, where)
-        mine.latest = self.clock
-
-    def _unordered(self, lanes: Lanes, where: Any, record: Record) -> Array:
-        """Where the last access of ``record`` was by another thread and nothing orders it before this one."""
-        time, who = record.time[where], record.who[where]
-        if lanes.threads is None:
-            known = self.known.min(axis=(1, 2))[:, None]
-            return time > known
-        other = np.maximum(who, 0) >> 5
-        warp = lanes.threads >> 5
-        known = self.known[lanes.rows, warp, other]
-        many = who == MANY
-        if many.any():
-            known = np.where(many, self.known.min(axis=2)[lanes.rows, warp], known)
-        return (time > known) & (who != lanes.threads)
-
-    def _compare(self, site: Site, kind: str, lanes: Lanes, where: Any, other: Record) -> None:
-        bad = self._unordered(lanes, where, other)
-        if not bad.any():
-            return
-        who = np.broadcast_to(other.who[where], bad.shape)
-        same = (who >= 0) & ((who >> 5) == ((-1 if lanes.threads is None else lanes.threads) >> 5))
-        for severity, which in ((ERROR, bad & ~same), (WARNING, bad & same)):
-            if which.any():
-                thread = int(who[which][0])
-                by = f"thread {thread}" if thread >= 0 else "several threads"
-                place = int(np.broadcast_to(lanes.at, bad.shape)[which][0])
-                message = (
-                    f"{kind} of shared memory at offset {place:#x} and {other.kind} by {by}, "
-                    f"no barrier {'of the warp ' if severity == WARNING else ''}between"
-                )
-                self.chunk.report(
-                    RACE, message, (site, other.site), self.chunk.broadcast(self.spread(lanes, which)), severity
-                )
-
-    def _note(self, mine: Record, kind: str, lanes: Lanes, where: Any) -> None:
-        if lanes.threads is None:
-            mine.time[where], mine.who[where] = self.clock, MANY
-            return
-        several = self._unordered(lanes, where, mine) if mine.latest > self.synced else None
-        who = lanes.threads if several is None else np.where(several, MANY, lanes.threads)
-        mine.time[where] = self.clock
-        mine.who[where] = who
-        after = mine.who[where]
-        lost = (after != who) & (after != MANY)
-        if not lost.any():
-            return
-        mine.who[where] = np.where(lost, MANY, after)  # several lanes of this very instruction
-        if kind == WRITE:
-            same = (after >> 5) == (lanes.threads >> 5)
-            for severity, which in ((ERROR, lost & ~same), (WARNING, lost & same)):
-                if which.any():
-                    place = int(np.broadcast_to(lanes.at, lost.shape)[which][0])
-                    message = f"several threads write shared memory at offset {place:#x} in one instruction"
-                    active = self.chunk.broadcast(self.spread(lanes, which))
-                    self.chunk.report(RACE, message, (mine.site,), active, severity)
-
-
-def _conflict(kind: str, other: str) -> bool:
-    if kind == READ:
-        return other != READ
-    return not (kind == ATOMIC and other == ATOMIC)

@@ -40,14 +40,20 @@ class Spaces:
         if space:
             return [(self.owners["global" if space == "const" else space], at, m)]
         windows = at >> 56
+        windows = np.where(
+            (windows == 1) | (windows == 2), windows, 0
+        )  # what lies in no window is for global to refuse
         first = int(windows.flat[0])
+        if (windows == first).all():
+            name = next(name for name, number in WINDOWS.items() if number == first)
+            return [(self.owners[name], at - first * WINDOW, m)]
         lanes = self.chunk.everyone() if m is None else m
         parts = []
         for name, number in WINDOWS.items():
-            part = m if (windows == first).all() and number == first else lanes & (windows == number)
-            if part is None or part.any():
+            part = lanes & (windows == number)
+            if part.any():
                 parts.append((self.owners[name], at - number * WINDOW, part))
-        return parts or [(self.owners["global"], at, m)]  # in no window: an address that global memory refuses
+        return parts or [(self.owners["global"], at, m)]
 
     def load(self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool) -> tuple[Array, ...]:
         out: tuple[Array, ...] | None = None

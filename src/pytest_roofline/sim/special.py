@@ -7,18 +7,36 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import UnsupportedError
 from .floats import Array
 
 if TYPE_CHECKING:
     from .execute import Chunk
 
+WITH_AXIS = ("tid", "ntid", "ctaid", "nctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+PLAIN: tuple[str, ...] = (
+    "laneid",
+    "warpid",
+    "nwarpid",
+    "smid",
+    "nsmid",
+    "gridid",
+    "cluster_ctarank",
+    "cluster_nctarank",
+)
+PLAIN += ("dynamic_smem_size", "total_smem_size", *(f"lanemask_{c}" for c in ("eq", "lt", "le", "gt", "ge")))
+PLAIN += ("clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi")
 AXES = {"x": 0, "y": 1, "z": 2}
 SMS = 64  # what %nsmid says; which block runs where is nobody's business
 
 
+def known(name: str) -> bool:
+    """Whether the special register ``name`` ("%tid.x") is simulated."""
+    base, _, axis = name[1:].partition(".")
+    return name == "WARP_SZ" or (base in WITH_AXIS and axis in AXES) or (base in PLAIN and not axis)
+
+
 def special(chunk: Chunk, name: str) -> Array:
-    """The special register ``name``; :class:`UnsupportedError` if it is not simulated."""
+    """The special register ``name``, one that is :func:`known`."""
     launch, cluster = chunk.launch, chunk.program.flat.cluster
     base, _, axis = name[1:].partition(".")
     numbers = chunk.numbers.astype(np.int64)[:, None]
@@ -60,8 +78,6 @@ def special(chunk: Chunk, name: str) -> Array:
     }
     if name == "WARP_SZ":
         return np.full((1, 1), 32, np.uint32)
-    if base not in values:
-        raise UnsupportedError(f"{chunk.program.name}: the special register {name} is not simulated")
     found = np.asarray(values[base])
     return (found if found.ndim == 2 else found.reshape(1, 1)).astype(np.uint32)
 

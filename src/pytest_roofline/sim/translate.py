@@ -16,7 +16,7 @@ import numpy as np
 
 from . import fpmode
 from .alu import TABLE
-from .analysis import RAW, alu_of, canonical_types, crossing, granule, pointer_sources, registers
+from .analysis import RAW, alu_of, canonical_types, crossing, granule, pointer_sources, registers, used
 from .emit import EMIT
 from .errors import UnsupportedError
 from .findings import Site
@@ -24,6 +24,7 @@ from .floats import canonical_f32, canonical_f64
 from .operation import Alu
 from .program import Block, Flat, flatten
 from .ptx import SINK, Imm, Instr, Mem, Module, Not, Operand, Pair, Reg, Sym, Vec
+from .special import known
 
 
 @dataclass
@@ -62,6 +63,7 @@ class Translator:
         opcodes = [item.opcode for block in flat.blocks for item in block.body]
         self.flushes = any(".ftz" in opcode for opcode in opcodes)
         self.crossing = crossing(flat)
+        self.read = {name for block in flat.blocks for item in block.body for name in used(item)}
         self.canonical = canonical_types(flat)
         self.pointers = pointer_sources(flat)
 
@@ -119,6 +121,8 @@ class Translator:
     def _instruction(self, item: Instr) -> None:
         base = item.mods[0]
         self.guard = "m"
+        if item.problem:
+            raise UnsupportedError(f"{item.loc}: {item.opcode} is not simulated ({item.problem})")
         if item.pred:
             p = self.use(Reg(item.pred[0]), "?")
             p = f"~{p}" if item.pred[1] else p
@@ -243,7 +247,7 @@ class Translator:
 
     def _symbol(self, operand: Sym, kind: str) -> str:
         name, flat = operand.name, self.flat
-        if name.startswith("%") or name == "WARP_SZ":
+        if known(name):
             found = f"x.special({name!r})"
             return found if kind in ("u4",) else f"{found}.astype({kind!r})"
         if name in flat.shared:

@@ -1,0 +1,238 @@
+"""The reader of PTX, and the instructions that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from finding_run import kernel
+
+from pytest_roofline.compile import compile_source
+from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import UnsupportedError
+from pytest_roofline.sim.ptx import Imm, Label, Loc, Mem, Not, Pair, Reg, Sym, Vec
+from pytest_roofline.sim.reader import parse
+from pytest_roofline.source import Source
+
+HEAD = ".version 8.8\n.target sm_89\n.address_size 64\n"
+FILES = '.file 1 "/somewhere/k.cu"\n.file 2 "/somewhere/else/reduce.cuh"\n'
+REGISTERS = ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .f32 %f<8>;\n"
+
+
+def body(*statements):
+    """What the reader makes of the statements of a kernel."""
+    text = "\n".join(statements)
+    return parse(
+        f"{HEAD}.visible .entry k(\n.param .u64 k_param_0\n)\n{{\n{REGISTERS}{text}\nret;\n}}\n{FILES}"
+    ).functions["k"]
+
+
+def instructions(*statements):
+    return [item for item in body(*statements).body if not isinstance(item, Label)][:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "float_bytes"),
+    [
+        ("0", 0, 0),
+        ("42", 42, 0),
+        ("-7", -7, 0),
+        ("0x1F", 31, 0),
+        ("-0x10", -16, 0),
+        ("0b101", 5, 0),
+        ("017", 15, 0),
+        ("-017", -15, 0),
+        ("4294967295U", 2**32 - 1, 0),
+        ("0f3F800000", 0x3F800000, 4),
+        ("0Fbf800000", 0xBF800000, 4),
+        ("-0f3F800000", 0xBF800000, 4),
+        ("0d3FF0000000000000", 0x3FF0 << 48, 8),
+        ("0D3FF0000000000000", 0x3FF0 << 48, 8),
+        ("1.5", 0x3FF8 << 48, 8),
+        ("-2.0e0", 0xC000 << 48, 8),
+    ],
+)
+def test_an_immediate_is_read(text, value, float_bytes):
+    """Decimal, hexadecimal, binary and octal integers with a sign, and floats as bits or in decimal."""
+    (item,) = instructions(f"mov.b64 %rd1, {text};")
+    assert item.operands == (Reg("%rd1"), Imm(value, float_bytes))
+
+
+def test_operands_are_read():
+    """Vectors, sinks, addresses with an offset, negated and paired predicates, a guard, special registers."""
+    items = instructions(
+        "ld.global.v4.f32 {%f1, %f2, _, %f4}, [%rd1+-16];",
+        "st.shared.v2.u32 [%r1+0x20], {%r2, 5};",
+        "@!%p1 add.s32 %r1, %r2, -1;",
+        "@%p2\tbra\tL;",
+        "setp.lt.and.s32 %p1|%p2, %r1, %r2, !%p3;",
+        "mov.u32 %r1, %tid.x;",
+        "ld.param.u64 %rd1, [k_param_0+8];",
+        "L:",
+    )
+    load, store, guarded, jump, compare, special, param = items
+    assert load.operands == (Vec((Reg("%f1"), Reg("%f2"), Sym("_"), Reg("%f4"))), Mem(Reg("%rd1"), -16))
+    assert load.mods == ("ld", "global", "v4", "f32")
+    assert store.operands == (Mem(Reg("%r1"), 32), Vec((Reg("%r2"), Imm(5))))
+    assert (guarded.pred, guarded.operands) == (("%p1", True), (Reg("%r1"), Reg("%r2"), Imm(-1)))
+    assert (jump.pred, jump.opcode, jump.operands) == (("%p2", False), "bra", (Sym("L"),))
+    assert compare.operands == (Pair(Reg("%p1"), Reg("%p2")), Reg("%r1"), Reg("%r2"), Not(Reg("%p3")))
+    assert special.operands == (Reg("%r1"), Sym("%tid.x"))
+    assert param.operands == (Reg("%rd1"), Mem(Sym("k_param_0"), 8))
+
+
+def test_source_lines_are_a_chain():
+    """A .loc names the file without its folder, and where the function it is in was inlined, and that one in turn."""
+    items = instructions(
+        ".loc\t1 20 3",
+        "mov.u32 %r1, 1;",
+        ".loc\t2 7 5, function_name $L__info_string0, inlined_at 1 20 3",
+        "mov.u32 %r1, 2;",
+        ".loc\t2 3 1, function_name $L__info_string1, inlined_at 2 7 5",
+        "mov.u32 %r1, 3;",
+        "mov.u32 %r1, 4;",
+        ".loc\t1 21 3",
+        "mov.u32 %r1, 5;",
+    )
+    outer = Loc("k.cu", 20)
+    middle = Loc("reduce.cuh", 7, outer)
+    inner = Loc("reduce.cuh", 3, middle)
+    assert [item.loc for item in items] == [outer, middle, inner, inner, Loc("k.cu", 21)]
+    assert str(inner) == "reduce.cuh:3 (inlined at reduce.cuh:7 (inlined at k.cu:20))"
+
+
+def test_names_in_a_nested_scope_are_its_own():
+    """A label or register that two scopes of inline assembly declare is two; an outer one is seen from within."""
+    function = body(
+        "{ .reg .u32 t; .reg .pred %q; mov.u32 t, %r1; L: setp.eq.u32 %q, t, 0; @%q bra L;",
+        "{ .reg .u32 t; mov.u32 t, %r2; bra L; M: bra M; } }",
+        "{ .reg .u32 t; mov.u32 t, 0; bra L; L: mov.u32 %r1, t; }",
+    )
+    labels = [item.name for item in function.body if isinstance(item, Label)]
+    assert len(labels) == len(set(labels)) == 3
+    items = [item for item in function.body if not isinstance(item, Label)]
+    first, compare, jump, second, back, own, third, forward = items[:8]
+    assert len({first.operands[0], second.operands[0], third.operands[0]}) == 3
+    assert compare.operands[1] == first.operands[0]
+    assert jump.pred == (compare.operands[0].name, False)
+    assert [item.operands[0].name for item in (jump, back, own, forward)] == [
+        labels[0],
+        labels[0],
+        labels[1],
+        labels[2],
+    ]
+
+
+def test_variables_are_read():
+    """Space, alignment, size, vectors, several dimensions, and initial values in every base."""
+    text = """
+.global .align 8 .b8 table[12] = {1, 2, 0xFF, 010};
+.visible .global .align 4 .f32 scale = 0f3F800000;
+.const .align 4 .u32 numbers[2][3] = {1, 2, 3, 4, 5, 4294967295};
+.shared .align 16 .v4 .f32 tile[8];
+.extern .shared .align 16 .b8 more[];
+"""
+    found = parse(HEAD + text).variables
+    assert [(v.space, v.align, v.size) for v in found.values()] == [
+        ("global", 8, 12),
+        ("global", 4, 4),
+        ("const", 4, 24),
+        ("shared", 16, 128),
+        ("shared", 16, -1),
+    ]
+    assert found["table"].data == bytes([1, 2, 255, 8]) + bytes(8)
+    assert np.frombuffer(found["scale"].data, "f4") == 1.0
+    assert np.frombuffer(found["numbers"].data, "u4").tolist() == [1, 2, 3, 4, 5, 2**32 - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (".global .b8 x[4] = {one};", "holds an address"),
+        (".alias a, b;", "module level can't be read: '.alias a, b'"),
+        (".visible .entry k()\n{\nmov.u32 %r1, 1;", "PTX ends within"),
+        (".visible .entry k()\n{\n.strange %r1;\nret;\n}", "statement can't be read: '.strange %r1'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, message):
+    """Nothing is skipped in silence."""
+    with pytest.raises(UnsupportedError, match=message):
+        parse(HEAD + text + "\n")
+
+
+def loaded(text, card="rtx4090"):
+    device = SimDevice(card)
+    return device, device.load(compile_source(Source.of_text("k.cu", text), device.arch), "k")
+
+
+S = "__shared__ __align__(16) int s[64]; __shared__ unsigned long long m;"
+AT, M = '"r"((unsigned)__cvta_generic_to_shared(s))', '"r"((unsigned)__cvta_generic_to_shared(&m))'
+D = 'unsigned d[2] = {0, 0}; asm volatile("mma.%s" : "=r"(d[0]), "=r"(d[1]) : "r"(t)); y[t] = d[0];'
+REFUSED = {
+    "cp.async.bulk.prefetch.L2.global": (
+        "h200",
+        'asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" ::"l"(y));',
+    ),
+    "cp.async.bulk.global.shared::cta.bulk_group": (
+        "h200",
+        f'{S} asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;" ::"l"(y), {AT});',
+    ),
+    "mbarrier.arrive.expect_tx.shared::cta.b64": (
+        "h200",
+        f'{S} asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::{M});',
+    ),
+    "atom.global.add.v4.f32": ("h200", "atomicAdd((float4*)y, make_float4(1, 1, 1, 1));"),
+    "wmma.load.a.sync.aligned.row.m8n8k32.shared.s4": (
+        "rtx4090",
+        f'{S} int r; asm volatile("wmma.load.a.sync.aligned.row.m8n8k32.shared.s4 {{%0}}, [%1], 32;" : "=r"(r) : {AT});'
+        " y[t] = r;",
+    ),
+    "vadd.s32.s32.s32": ("rtx4090", 'int v; asm("vadd.s32.s32.s32 %0, %1, %1;" : "=r"(v) : "r"(t)); y[t] = v;'),
+    "createpolicy.fractional.L2::evict_last.b64": (
+        "rtx4090",
+        'long long p; asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(p)); y[t] = p;',
+    ),
+    "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16": (
+        "rtx4090",
+        D % "sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%2}, {%2,%2}, {%2,%2}, %2, 0x0;",
+    ),
+    "mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32": (
+        "rtx4090",
+        D % "sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%0,%1}, {%2}, {%2}, {%2,%2};",
+    ),
+    "alloca.u64": ("rtx4090", 'asm volatile("{ .reg .u64 p; alloca.u64 p, 16; }");'),
+    "tex.1d.v4.f32.s32": ("rtx4090", "y[t] = tex1Dfetch<float>((unsigned long long)y, t);"),
+    "suld.b.1d.b32.trap": ("rtx4090", "int v; surf1Dread(&v, (unsigned long long)y, t); y[t] = v;"),
+    "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group": (
+        "h200",
+        f"{S} asm volatile("
+        f'"cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {{%1}}], [%2];" ::"l"(y), "r"(t), {AT});',
+    ),
+    "%pm0": ("rtx4090", 'int v; asm volatile("mov.u32 %0, %%pm0;" : "=r"(v)); y[t] = v;'),
+}
+
+
+@pytest.mark.parametrize("opcode", REFUSED)
+def test_an_instruction_that_is_not_simulated_is_refused_by_load(opcode):
+    """Its name and its source line are told, before any launch, though it stands in a branch that nobody takes."""
+    card, statement = REFUSED[opcode]
+    text = kernel("float* y, int never", "y[t] = 1;", "if (never) {", statement, "}")
+    with pytest.raises(UnsupportedError) as caught:
+        loaded(text, card)
+    assert opcode in str(caught.value)
+    assert "k.cu:5" in str(caught.value)
+
+
+def test_every_instruction_that_is_not_simulated_is_told():
+    """Two kinds at three lines are three reasons; a kernel beside it in the same source is not affected."""
+    add = 'asm volatile("v{0}.s32.s32.s32 %0, %0, %0;" : "+r"(v));'
+    text = kernel("int* y", "int v = t;", add.format("add"), add.format("sub"), add.format("add"), "y[t] = v;")
+    other = text + 'extern "C" __global__ void other(int* y) { y[0] = 1; }\n'
+    device = SimDevice()
+    image = compile_source(Source.of_text("k.cu", other), device.arch)
+    with pytest.raises(UnsupportedError) as caught:
+        device.load(image, "k")
+    assert str(caught.value).startswith("k is not checked, it can't be simulated: ")
+    told = str(caught.value).partition("simulated: ")[2].split("; ")
+    want = [f"k.cu:{line}: v{what}.s32.s32.s32 is not simulated" for line, what in ((4, "add"), (5, "sub"), (6, "add"))]
+    assert told == want
+    device.load(image, "other")
