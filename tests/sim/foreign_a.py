@@ -830,7 +830,7 @@ KERNELS = [
             "only lanes with elements of the row reach the shuffles",
             "    for (int offset = 16;",
             "    if (begin + lane < end) for (int offset = 16;",
-            "convergence",
+            "answer",
         ),
         rtol=1e-5,
         atol=1e-5,

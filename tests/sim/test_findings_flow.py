@@ -138,7 +138,7 @@ DEFECTS = [
         ),
         ("t % 32 + 1", "(t + 1) % 16"),
         (floats(64), Empty(64)),
-        """convergence in k: the shuffle reads from a lane that does not take part at k.cu:4, block (0, 0, 0),
+        """warning: convergence in k: the shuffle reads from a lane that does not take part at k.cu:4, block (0, 0, 0),
         thread (15, 0, 0), 2 times""",
     ),
     Defect(
@@ -146,7 +146,7 @@ DEFECTS = [
         kernel("const float* x, float* y", "y[t] = __shfl_down_sync(0xffffffffu, x[t], 16);"),
         ("down_sync(0xffffffffu, x[t], 16", "xor_sync(0xffffffffu, x[t], 8"),
         (floats(48), Empty(48)),
-        """convergence in k: the shuffle reads from a lane that does not take part at k.cu:3, block (0, 0, 0),
+        """warning: convergence in k: the shuffle reads from a lane that does not take part at k.cu:3, block (0, 0, 0),
         thread (32, 0, 0), 16 times""",
         block=(48,),
     ),

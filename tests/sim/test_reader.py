@@ -187,10 +187,6 @@ REFUSED = {
         " y[t] = r;",
     ),
     "vadd.s32.s32.s32": ("rtx4090", 'int v; asm("vadd.s32.s32.s32 %0, %1, %1;" : "=r"(v) : "r"(t)); y[t] = v;'),
-    "createpolicy.fractional.L2::evict_last.b64": (
-        "rtx4090",
-        'long long p; asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(p)); y[t] = p;',
-    ),
     "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16": (
         "rtx4090",
         D % "sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%2}, {%2,%2}, {%2,%2}, %2, 0x0;",

@@ -89,7 +89,7 @@ def convert(mods: tuple[str, ...]) -> Alu | None:
     if to in ("f16x2", "bf16x2") and of == "f32":
         return _pair(mods)
     if to == "tf32" and of == "f32":
-        return Alu(_to_tf32, ("f4",), "u4", float32=False) if "rna" in mods or "rn" in mods else None
+        return Alu(_to_tf32("rna" in mods), ("f4",), "u4") if {"rna", "rn"} & {*mods} and "relu" not in mods else None
     if not {to, of} <= CONVERTIBLE:
         return None
     to_float, of_float = to.startswith(("f", "bf")), of.startswith(("f", "bf"))
@@ -212,11 +212,16 @@ def _pair(mods: tuple[str, ...]) -> Alu:
     return Alu(run, ("f4", "f4"), "u4")
 
 
-def _to_tf32(a: Array) -> Array:
-    """Nearest with ties away: 10 bits of mantissa are kept, the rest is zero."""
-    bits = np.ascontiguousarray(a).view(np.uint32)
-    r = (bits + U(0x1000)) & U(0xFFFFE000)
-    return np.where(np.isnan(a), U(0x7FFFFFFF), np.where(np.isinf(a), bits, r))
+def _to_tf32(ties_away: bool) -> Callable[[Array], Array]:
+    """10 bits of mantissa are kept, the rest is zero."""
+
+    def run(a: Array) -> Array:
+        bits = np.ascontiguousarray(a).view(np.uint32)
+        half = U(0x1000) if ties_away else U(0xFFF) + ((bits >> U(13)) & U(1))
+        r = (bits + half) & U(0xFFFFE000)
+        return np.where(np.isnan(a), U(0x7FFFFFFF), np.where(np.isinf(a), bits, r))
+
+    return run
 
 
 def _pack(mods: tuple[str, ...]) -> Alu | None:

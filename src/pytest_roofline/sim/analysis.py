@@ -138,6 +138,7 @@ def pointer_sources(flat: Flat) -> dict[str, set[str]]:
                 given = {"?"} if SIZES.get(item.mods[-1]) == 8 or item.mods[0] == "shfl" else set()
             else:
                 given = {p for o in item.operands[1:] for n in registers(o) for p in found.get(n, ())}
+                given |= {o.name for o in item.operands[1:] if isinstance(o, Sym) and not o.name.startswith("%")}
             for name in names:
                 if not given <= found.setdefault(name, set()):
                     found[name] |= given
@@ -150,8 +151,10 @@ def granule(flat: Flat, space: str) -> int:
     sizes = [4]
     for block in flat.blocks:
         for item in block.body:
-            if item.mods[0] in ("ld", "st", "atom", "red", "ldu") and (space in item.mods or space_of(item) == ""):
+            if item.mods[0] in ("ld", "st", "atom", "red", "ldu") and space_of(item) in (space, ""):
                 sizes.append(SIZES.get(item.mods[-1], 4))
+            if item.mods[0] in ("ldmatrix", "stmatrix") and space == "shared":
+                sizes.append(2)
     return min(sizes)
 
 
@@ -161,3 +164,13 @@ def space_of(item: Instr) -> str:
         if mod.split("::")[0] in SPACES:
             return mod.split("::")[0]
     return ""
+
+
+def opens_for_all(item: Instr) -> bool:
+    """Whether all lanes of a chunk together just pass: not at a barrier with a count, or a number in a register."""
+    if "cluster" in item.mods:
+        return False
+    if item.mods[0] not in ("bar", "barrier") or "warp" in item.mods or "arrive" in item.mods:
+        return True
+    operands = item.operands[1:-1] if "red" in item.mods else item.operands
+    return len(operands) == 1 and isinstance(operands[0], Imm)

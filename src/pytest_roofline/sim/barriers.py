@@ -60,10 +60,14 @@ class Barriers:
             return self._block_gate(block, m, pending)
         if m is None:
             return None, None
-        return self._warp_gate(item, m)
+        return self._warp_gate(block, item, m, pending)
 
-    def _warp_gate(self, item: Instr, m: Array) -> tuple[Array | None, Array | None]:
+    def _warp_gate(self, block: int, item: Instr, m: Array, pending: Pending) -> tuple[Array | None, Array | None]:
         chunk = self.chunk
+        passed = self.passing.pop(block, None)
+        if passed is not None:  # met by others of their warp at another barrier of the warp
+            rest = m & ~passed
+            return m & passed, (rest if rest.any() else None)
         everyone = chunk.everyone()
         wanted = everyone
         mask = self._member_mask(item)
@@ -73,8 +77,12 @@ class Barriers:
             if mask.size > 1:  # each warp waits for what its own lanes name
                 named = self._named_by_any(mask, m)
                 wanted = everyone & named
+        elsewhere = self._at_warp_barriers(block, pending) if "warp" in item.mods else {}
         absent = wanted & ~m
+        for lanes in elsewhere.values():
+            absent = absent & ~lanes
         if not absent.any():
+            self.passing |= elsewhere
             return m, None
         rows = absent.shape[0]
         held = np.repeat(absent.reshape(rows, chunk.warps, 32).any(axis=2), 32, axis=1)
@@ -82,6 +90,15 @@ class Barriers:
         if not waits.any():
             return m, None
         return m & ~held, waits
+
+    def _at_warp_barriers(self, block: int, pending: Pending) -> dict[int, Array]:
+        """Lanes that wait at other barriers of the warp, by gate: such a barrier is one wherever it stands."""
+        chunk, found = self.chunk, {}
+        for other, lanes in pending.items():
+            gate = chunk.program.gates.get(other)
+            if other != block and gate is not None and "warp" in gate.mods:
+                found[other] = chunk.everyone() if lanes is None else lanes
+        return found
 
     def _named_by_any(self, mask: Array, m: Array) -> Array:
         """Lanes that the mask of some arrived lane of their warp names."""
@@ -266,10 +283,9 @@ class Barriers:
 
     # Instructions
 
-    def barrier(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
-        """bar.sync, once its gate has let the lanes through."""
-        if m is None and count is None:
-            self.chunk.shared.races.barrier(None)
+    def barrier(self) -> None:
+        """bar.sync of all threads of all blocks; what came in parts was ordered at the gate."""
+        self.chunk.shared.races.barrier(None)
 
     def arrive(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
         """bar.arrive: counted, and gone on."""
@@ -300,9 +316,8 @@ class Barriers:
         rows, warps = np.nonzero(lanes.reshape(chunk.blocks, chunk.warps, 32).any(axis=2))
         chunk.shared.races.warp_barrier(rows, warps)
 
-    def barrier_reduce(self, site: Site, op: str, number: Array, p: Array, m: Array | None) -> Array:
+    def barrier_reduce(self, op: str, p: Array, m: Array | None) -> Array:
         """bar.red: the predicate over all threads of the block that take part."""
-        self.barrier(site, number, None, m)
         lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
         yes = lanes & self.chunk.broadcast(p)
         if op == "popc":

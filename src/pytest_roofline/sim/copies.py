@@ -50,18 +50,22 @@ class Copies:
         self, site: Site, at: Array, source: Site, where: Array, size: int, given: Array | None, m: Array | None
     ) -> None:
         """``size`` bytes a lane; of those only the first ``given`` are read, the rest is zero."""
-        lanes, words = self._lanes(m), size // 4
+        lanes = self._lanes(m)
         count = np.full(lanes.shape, size) if given is None else self.chunk.broadcast(given)
-        values = []
+        load = self.chunk.globals.load
         if (count[lanes] == size).all():
-            values = list(self.chunk.globals.load(source, where, lanes, "u4", words, False))
+            values = list(load(source, where, lanes, "u4", size // 4, False))
         else:
-            for n in range(words):
-                part = lanes & (count >= 4 * n + 4)
-                value = self.chunk.globals.load(source, where + 4 * n, part, "u4", 1, False)[0]
-                values.append(np.where(part, value, np.uint32(0)))
+            values = [np.zeros(lanes.shape, np.uint32) for _ in range(size // 4)]
+            for n in range(size):
+                part = lanes & (count > n)
+                if part.any():
+                    byte = load(source, where + n, part, "u1", 1, False)[0].astype(np.uint32)
+                    values[n // 4] |= np.where(part, byte, np.uint32(0)) << np.uint32(8 * (n % 4))
         group = np.where(lanes, self._groups(), -1)
         self.pending.append(Copy(site, self.chunk.broadcast(at), tuple(values), group))
+        # The bytes are taken from now on: whoever still reads them races with the copy.
+        self.chunk.shared.occupy(site, at, lanes, size)
 
     def commit(self, m: Array | None) -> None:
         self._groups()[self._lanes(m)] += 1

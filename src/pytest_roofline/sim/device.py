@@ -13,8 +13,9 @@ import numpy as np
 from ..cards import Card, card
 from ..compile import Image
 from ..device import SIMULATED, ArrayView
-from ..errors import DeviceError, DeviceMemoryError, RefusedError
+from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputError
 from ..host import enough_memory
+from ..resources import of_kernel
 from .arrays import SimArray
 from .errors import SimulationError
 from .execute import STEPS_LIMIT, Launch
@@ -25,6 +26,7 @@ from .reader import parse
 from .translate import Program, translate
 
 MAX_THREADS = 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_BYTES = 2**43  # of one allocation: no card has more
 
@@ -33,9 +35,15 @@ class SimKernel:
     """A kernel of an image, translated; ``symbols`` are the addresses of the module's variables."""
 
     def __init__(
-        self, device: SimDevice, program: Program, symbols: dict[str, int], params: list[tuple[str, int, int]]
+        self,
+        device: SimDevice,
+        program: Program,
+        symbols: dict[str, int],
+        params: list[tuple[str, int, int]],
+        registers: int,
     ) -> None:
         self.device, self.program, self.symbols, self.params = device, program, symbols, params
+        self.registers = registers
 
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0
@@ -121,7 +129,7 @@ class SimDevice:
             module, symbols = self._module(image)
             program = translate(module, kernel)
             params = [(v.name, at, v.size) for at, v in program.flat.params.values()]
-            self._kernels[key] = SimKernel(self, program, symbols, params)
+            self._kernels[key] = SimKernel(self, program, symbols, params, self._registers(image, kernel))
         return self._kernels[key]
 
     def _module(self, image: Image) -> tuple[Module, dict[str, int]]:
@@ -168,6 +176,13 @@ class SimDevice:
         self.launches.append(launch)
         launch.run(blocks)
 
+    def _registers(self, image: Image, kernel: str) -> int:
+        """Registers a thread, by ptxas's report; 0 where there is none."""
+        try:
+            return of_kernel(image, kernel).registers
+        except ToolOutputError:
+            return 0
+
     def _check_launch(self, kernel: SimKernel, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> None:
         cluster = kernel.program.flat.cluster
         what = f"launching {kernel.name} with grid {grid}, block {block}"
@@ -175,6 +190,14 @@ class SimDevice:
             raise DeviceError(f"{what}: a block has 1 to {MAX_THREADS} threads, at most {MAX_BLOCK}")
         if any(n % c for n, c in zip(grid, cluster, strict=True)):
             raise DeviceError(f"{what}: the grid is no multiple of the cluster {cluster}")
+        if any(not 1 <= n <= most for n, most in zip(grid, MAX_GRID, strict=True)):
+            raise DeviceError(f"{what}: a grid has 1 to {MAX_GRID} blocks")
+        if (most := kernel.program.flat.max_threads) and math.prod(block) > most:
+            raise DeviceError(f"{what}: the kernel was compiled for at most {most} threads (__launch_bounds__)")
+        warps = -(-math.prod(block) // 32)
+        needed = -(-32 * kernel.registers // 256) * 256 * warps
+        if needed > self.card.registers_per_sm:
+            raise DeviceError(f"{what}: {needed} registers, an SM has {self.card.registers_per_sm}")
         total = kernel.program.flat.static_shared + shared
         if total > self.card.shared_per_block_optin:
             raise DeviceError(
@@ -191,8 +214,13 @@ class SimDevice:
                 pointers[name] = value.allocation
                 extents = "x".join(map(str, value.shape))
                 value.allocation.what = f"argument {number} of {kernel.name} ({extents} {value.dtype})"
-            else:
+            elif isinstance(value, np.generic):
                 raw = value.tobytes()
+            else:
+                raise RefusedError(
+                    f"{kernel.name}: parameter {number} is a {type(value).__name__}, nothing was launched; give an "
+                    "array of the device or a NumPy scalar of the parameter's type"
+                )
             if len(raw) != size:
                 raise DeviceError(f"{kernel.name}: parameter {number} has {size} bytes, {len(raw)} were given")
             data[at : at + size] = raw

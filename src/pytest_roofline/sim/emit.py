@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .analysis import RAW, has_result, space_of
+from .analysis import RAW, has_result, opens_for_all, space_of
 from .operation import DTYPES
 from .ptx import SINK, Imm, Instr, Mem, Pair, Reg, Sym, Vec
 from .tensor import mma, shape_of
@@ -92,6 +92,8 @@ def _ld(t: Translator, item: Instr) -> None:
 
 @emits("st")
 def _st(t: Translator, item: Instr) -> None:
+    if "async" in item.mods or "bulk" in item.mods:
+        raise t.refused()
     address, value = item.operands[:2]
     space, kind = space_of(item), DTYPES[item.mods[-1]]
     raw = RAW[np.dtype(kind).itemsize]
@@ -208,16 +210,19 @@ def _bar(t: Translator, item: Instr) -> None:
     elif "cluster" in mods:
         t.lines.append(f"x.cluster_barrier({t.site()}, {'arrive' in mods}, m)")
     elif "red" in mods:
-        target, number, *rest = item.operands
-        *_, p = rest
+        target, *_, p = item.operands
         op = next(m for m in mods if m in ("popc", "and", "or"))
-        call = f"x.barrier_reduce({t.site()}, {op!r}, {t.use(number, 'u4')}, {t.use(p, '?')}, m)"
+        if opens_for_all(item):
+            t.lines.append("if m is None: x.barrier()")
+        call = f"x.barrier_reduce({op!r}, {t.use(p, '?')}, m)"
         t.define(target, call, "u4" if op == "popc" else "?")
     else:
         number, *count = item.operands
         threads = t.use(count[0], "u4") if count else "None"
-        name = "arrive" if "arrive" in mods else "barrier"
-        t.lines.append(f"x.{name}({t.site()}, {t.use(number, 'u4')}, {threads}, {t.guard})")
+        if "arrive" in mods:
+            t.lines.append(f"x.arrive({t.site()}, {t.use(number, 'u4')}, {threads}, {t.guard})")
+        elif opens_for_all(item):
+            t.lines.append("if m is None: x.barrier()")
 
 
 @emits("membar", "fence")
@@ -230,6 +235,12 @@ def _fence(t: Translator, item: Instr) -> None:
 @emits("prefetch", "prefetchu", "nanosleep", "discard", "applypriority", "pmevent", "griddepcontrol", "setmaxnreg")
 def _nothing(t: Translator, item: Instr) -> None:
     """Hints change no result."""
+
+
+@emits("createpolicy")
+def _createpolicy(t: Translator, item: Instr) -> None:
+    """A hint to the cache: any value will do."""
+    t.define(item.operands[0], t.constant(0, "u8"), "u8")
 
 
 @emits("trap", "brkpt")
@@ -251,10 +262,14 @@ def _cp(t: Translator, item: Instr) -> None:
         raise t.refused()
     else:
         target, source, size, *rest = item.operands
-        count = (
-            t.use(rest[0], "u4") if rest and not isinstance(rest[0], Reg) else t.use(rest[0], "u4") if rest else "None"
-        )
         assert isinstance(size, Imm)
+        rest = rest[:-1] if any("cache_hint" in mod for mod in mods) else rest
+        count = "None"
+        if rest and isinstance(rest[0], Reg) and t.canonical[rest[0].name] == "?":  # ignore-src: zeros where it holds
+            zero, whole = t.constant(0, "u4"), t.constant(size.value, "u4")
+            count = f"np.where({t.use(rest[0], '?')}, {zero}, {whole})"
+        elif rest:
+            count = t.use(rest[0], "u4")
         t.lines.append(
             f"x.copies.start({t.site('shared', target)}, {t.address(target, 'shared')}, {t.site('global', source)}, "
             f"{t.address(source, 'global')}, {size.value}, {count}, {t.guard})"

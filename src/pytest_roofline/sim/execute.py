@@ -35,9 +35,11 @@ from .translate import Program
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
-STEPS_LIMIT = 100_000  # blocks of code that a chunk may run
+STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one of many has fewer of them
+LANE_STEPS = 2**33
+CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
-FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
+FAIR = 16  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 
 
 @dataclass
@@ -64,17 +66,14 @@ class Launch:
     tracked: set[int] = field(default_factory=set)  # bases of allocations that this launch both reads and writes
     counts: dict[tuple[int, str], Counts] = field(default_factory=dict)
     time: int = 0  # of fences and of what synchronises with them
-    synchronised: bool = False
-    fenced: bool = False
+    # Once a block has fenced: up to which fence of each block (columns) each block (rows) knows; counted from 1.
+    knows: Array | None = None
+    carried: dict[tuple[int, int], Array] = field(default_factory=dict)  # and what each synchronising place hands on
     executed: dict[int, Executed] = field(default_factory=dict)
     reverse: bool = False
     detailed: bool = False
     touched: list[Touch] | None = None  # filled if it is a list
     steps_limit: int = STEPS_LIMIT
-
-    def __post_init__(self) -> None:
-        # By block, counted from 1: when it last went through an atomic or volatile access.
-        self.acquired = np.zeros(math.prod(self.grid) + 1, np.int32)
 
     def run(self, blocks: Sequence[int] | None = None) -> None:
         """Execute the blocks of the grid, or those given by number."""
@@ -107,6 +106,7 @@ class Chunk:
         if self.threads != self.real_threads:
             self.alive = (np.arange(self.threads) < self.real_threads)[None]
         self.carry = np.zeros((1, 1), bool)
+        self.trapped = np.zeros((1, 1), bool)
         self.exited = False
         size = self.program.flat.static_shared + launch.shared
         self.shared = Shared(self, size, self.program.granule["shared"])
@@ -120,7 +120,9 @@ class Chunk:
                 setattr(self, name, getattr(part, name))
         for function in (warp.shuffle, warp.vote, warp.match, warp.redux, warp.elect, load_matrix, store_matrix):
             setattr(self, function.__name__, partial(function, self))
-        self.steps = 0
+        self.steps = self.turn = 0
+        self.steps_limit = min(launch.steps_limit, max(50_000, LANE_STEPS // (self.blocks * self.threads)))
+        self.since: dict[int, int] = {}  # by block of code that lanes wait at: the turn in which the first came
         self.recent: set[int] = set()
         self._cache: dict[Any, Array] = {}
 
@@ -137,9 +139,11 @@ class Chunk:
                 stuck.clear()
                 continue
             turn += 1
-            low = (turn % FAIR != 0) != self.reverse
-            block = min(ready) if low else max(ready)
-            m = pending.pop(block)
+            if turn % FAIR == 0:
+                block = min(ready, key=lambda waiting: self.since.get(waiting, 0))
+            else:
+                block = max(ready) if self.reverse else min(ready)
+            self.turn, m = turn, pending.pop(block)
             if block in self.program.gates:
                 m, waiting = self.barriers.gate(block, m, pending)
                 if waiting is not None:
@@ -157,9 +161,9 @@ class Chunk:
         functions, gates = self.program.functions, self.program.gates
         while True:
             self.steps += 1
-            if self.steps > self.launch.steps_limit - LOOKBACK:
+            if self.steps > self.steps_limit - LOOKBACK:
                 self.recent.add(block)
-                if self.steps > self.launch.steps_limit:
+                if self.steps > self.steps_limit:
                     self._runaway(m)
                     return False
             lanes, warps = self.size(m)
@@ -175,7 +179,8 @@ class Chunk:
                 for target, lanes in after[0]:
                     self.join(pending, target, lanes)
                 return True
-            if other is None and not pending and following != EXIT and (m is None or following not in gates):
+            on = following not in gates or (m is None and following in self.program.open)
+            if other is None and not pending and following != EXIT and on:
                 block = following
                 continue
             if other is None:
@@ -206,7 +211,9 @@ class Chunk:
         if block == EXIT:
             self._leave(m)
             return
-        if block in pending:
+        if block not in pending:
+            self.since[block] = self.turn
+        else:
             there = pending[block]
             m = None if m is None or there is None else m | there
         pending[block] = self.whole(m)
@@ -240,7 +247,7 @@ class Chunk:
         loc = next((item.loc for body in bodies for item in body if item.loc.line), NOWHERE)
         site = Site(-1, "loop", loc, self.program.name)
         active = self.broadcast(self.everyone() if m is None else m)
-        message = f"no end after {self.launch.steps_limit} steps: an endless loop, or a wait for what does not come"
+        message = f"no end after {self.steps_limit} steps: an endless loop, or a wait for what does not come"
         self.report(STEPS, message, (site,), active)
 
     # Masks and findings
@@ -264,6 +271,9 @@ class Chunk:
         between_blocks: bool = False,
     ) -> None:
         """Note a finding of the lanes ``active``, a bool array over the chunk; the first is its example."""
+        active = active & ~self.trapped  # what comes after is no news
+        if not active.any():
+            return
         row, column = (int(v) for v in np.argwhere(active)[0])
         x, y, _ = self.launch.grid
         number = int(self.numbers[row])
@@ -309,7 +319,7 @@ class Chunk:
 
     def special(self, name: str) -> Array:
         if name.startswith(("%clock", "%globaltimer")):
-            return np.full((1, 1), self.steps, np.uint32)
+            return np.full((1, 1), CYCLES * self.steps, np.uint32)
         if name not in self._cache:
             self._cache[name] = special(self, name)
         return self._cache[name]
@@ -334,3 +344,4 @@ class Chunk:
         active = self.broadcast(self.everyone() if m is None else m)
         if active.any():
             self.report(TRAP, "the kernel stopped itself (trap, or a failed assert)", (site,), active)
+            self.trapped = self.trapped | active

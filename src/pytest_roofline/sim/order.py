@@ -2,12 +2,13 @@
 
 Per granule the block that last wrote it, read it or updated it atomically, and where. Two blocks, at least one
 writing, not both by atomics, are a race, for nothing orders blocks. Except: what a block did before a fence is ordered
-before a block that goes through an atomic or volatile access after that; a block's number is kept negative from its
-fence on, with the time.
+before a block that learns of it. An atomic or volatile write leaves at its place what its block knows of all blocks'
+fences, an atomic or volatile read takes it up. A block's number is kept negative from its fence on, with the time.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from .memory import Allocation
 if TYPE_CHECKING:
     from .execute import Chunk
 
+KNOWING = 4096  # blocks of a launch up to which it is kept what each knows of each
 SEVERAL = np.int32(2**31 - 1)  # more than one block
 OWNER, READER, UPDATER = "owner", "reader", "updater"
 
@@ -54,11 +56,13 @@ class Order:
         """Where another block's access is not ordered before this one's."""
         who = getattr(found, role)[at]
         bad = (who != 0) & (who != mine) & (who != -mine)
-        if not bad.any() or not self.launch.synchronised:
+        knows = self.launch.knows
+        if knows is None or not bad.any():
             return bad
-        acquired = self.launch.acquired[mine]
-        fenced = (who < 0) | ((who == SEVERAL) & self.launch.fenced)  # of several it is not known which
-        return bad & ~(fenced & (acquired > found.times[role][at]))
+        mine = np.broadcast_to(mine, bad.shape)
+        known = knows[mine, np.where(who < 0, -who, 0)]
+        several = (who == SEVERAL) & np.asarray(knows.any(axis=1))[mine]  # of several it is not known which
+        return bad & ~(several | ((who < 0) & (known >= found.times[role][at])))
 
     def _conflict(self, found: Allocation, role: str, places: list[Array], mine: Array) -> Conflict | None:
         if getattr(found, role) is None:
@@ -84,7 +88,7 @@ class Order:
 
     def read(self, found: Allocation, site: Site, offsets: Array, mask: Array, size: int, volatile: bool) -> None:
         if volatile:
-            self.acquire(mask)
+            self.synchronise(found, offsets, mask, acquires=True, releases=False)
             return
         mine, places = self._mine(mask), self._granules(offsets, size)
         uncached = "nc" in site.opcode.split(".")
@@ -105,6 +109,7 @@ class Order:
         self, found: Allocation, site: Site, offsets: Array, mask: Array | None, size: int, volatile: bool
     ) -> None:
         if volatile:
+            self.synchronise(found, offsets, mask, acquires=False, releases=True)
             return
         mine, places = self._mine(mask), self._granules(offsets, size)
         owner = self._conflict(found, OWNER, places, mine)
@@ -127,7 +132,7 @@ class Order:
         self._report(found, site, mask, self._conflict(found, READER, places, mine), text, WARNING)
         for at in places:
             self._note(found, UPDATER, at, mine, site)
-        self.acquire(mask)
+        self.synchronise(found, offsets, mask, acquires=True, releases=True)
 
     def _report(
         self,
@@ -153,19 +158,33 @@ class Order:
             sites = (site, self.chunk.program.sites[int(index)])
             self.chunk.report(RACE, text, sites, self.chunk.broadcast(lanes), severity, between_blocks=True)
 
-    def acquire(self, mask: Array | None) -> None:
-        """These blocks went through an atomic or volatile access: what was fenced before is ordered before them."""
-        rows = np.ones(self.chunk.blocks, bool) if mask is None else mask.any(axis=1)
-        self.launch.time += 1
-        self.launch.acquired[self.numbers[rows, 0]] = self.launch.time
-        self.launch.synchronised = True
+    def synchronise(
+        self, found: Allocation, offsets: Array, mask: Array | None, acquires: bool, releases: bool
+    ) -> None:
+        """Atomic and volatile accesses, one after the other: a place hands on what was fenced before it was written."""
+        knows = self.launch.knows
+        if knows is None:  # nobody has fenced: there is nothing to hand on
+            return
+        blocks, places = self._mine(mask).ravel(), np.broadcast_to(offsets, self._mine(mask).shape).ravel()
+        order = slice(None, None, -1) if self.chunk.reverse else slice(None)
+        pairs = dict.fromkeys(zip(blocks[order].tolist(), places[order].tolist(), strict=True))
+        for block, place in pairs:
+            key = (found.base, place)
+            carried = self.launch.carried.get(key)
+            if acquires and carried is not None:
+                np.maximum(knows[block], carried, out=knows[block])
+            if releases:
+                self.launch.carried[key] = knows[block].copy() if carried is None else np.maximum(carried, knows[block])
 
     def fence(self, m: Array | None) -> None:
         """What the blocks did so far is ordered before whoever synchronises with them from now on."""
         lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
         ids = self.numbers[lanes.any(axis=1), 0]
         self.launch.time += 1
-        self.launch.fenced = True
+        if self.launch.knows is None and math.prod(self.launch.grid) <= KNOWING:
+            self.launch.knows = np.zeros((math.prod(self.launch.grid) + 1,) * 2, np.int32)
+        if self.launch.knows is not None:
+            self.launch.knows[ids, ids] = self.launch.time
         for found in self.launch.arena.allocations:
             for role in (OWNER, READER, UPDATER):
                 who = getattr(found, role)

@@ -52,6 +52,7 @@ class Flat:
     local: dict[str, int]
     local_bytes: int
     cluster: tuple[int, int, int]
+    max_threads: int
     notes: tuple[str, ...]
 
 
@@ -83,6 +84,7 @@ def flatten(module: Module, name: str) -> Flat:
         local=local,
         local_bytes=local_bytes,
         cluster=function.cluster,
+        max_threads=function.max_threads,
         notes=tuple(dict.fromkeys(inliner.notes)),
     )
 

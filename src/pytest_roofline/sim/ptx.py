@@ -120,6 +120,7 @@ class Function:
     variables: dict[str, Variable] = field(default_factory=dict)
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cluster: tuple[int, int, int] = (1, 1, 1)
+    max_threads: int = 0  # a block may have, 0 for no bound of its own
     entry: bool = False
 
 

@@ -129,6 +129,7 @@ class Races:
 
     def _report(self, lanes: Lanes, bad: Array, who: Array, message: str, sites: tuple[Site, ...]) -> None:
         """Told apart by whether the two are of one warp."""
+        bad = bad & ~self.chunk.barriers.astray[lanes.rows]  # whose barriers went wrong is no news to be told
         own = -1 if lanes.threads is None else lanes.threads >> 5
         same = ((who >= 0) & ((who >> 5) == own)) | (self.chunk.warps == 1)
         for severity, which in ((ERROR, bad & ~same), (WARNING, bad & same)):

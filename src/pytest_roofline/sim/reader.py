@@ -6,6 +6,7 @@ Syntax of the PTX ISA.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import struct
 
@@ -31,8 +32,8 @@ from .ptx import (
 
 LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 VARIABLE = re.compile(
-    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local|param|reg)\s+"
-    r"(?:\.align\s+(?P<align>\d+)\s+)?(?:\.v(?P<vector>[24])\s+)?\.(?P<type>\w+)\s+(?P<rest>.*)",
+    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?P<space>global|const|shared|local|param|reg)\s*"
+    r"(?:\.align\s+(?P<align>\d+)\s*)?(?:\.v(?P<vector>[24])\s+)?\.(?P<type>\w+)\s+(?P<rest>.*)",
     re.DOTALL,
 )
 NAME = re.compile(
@@ -100,6 +101,8 @@ class _Parser:
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives[0]):
             found = [int(n) for n in cluster[1].split(",")]
             function.cluster = (*found, 1, 1)[:3]  # type: ignore[assignment]
+        if bound := re.search(r"\.(?:max|req)ntid\s+([\d, ]+)", directives[0]):
+            function.max_threads = math.prod(int(n) for n in bound[1].split(","))
         self.at = directives.end()
         if self.text[self.at] == ";":  # a declaration only
             self.at += 1

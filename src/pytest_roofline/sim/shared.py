@@ -127,6 +127,12 @@ class Shared:
         self.chunk.count(site, "shared", m, at, each * len(values))
         self.write(lanes, values, raw)
 
+    def occupy(self, site: Site, at: Array, m: Array, size: int) -> None:
+        """A copy that is under way will write here: checked as a write is, but nothing is written yet."""
+        lanes = self.lanes(self.inside(site, m, at, size), at)
+        if lanes is not None:
+            self.races.access(site, WRITE, lanes, size)
+
     def write(self, lanes: Lanes, values: tuple[Array, ...], raw: str) -> None:
         each = np.dtype(raw).itemsize
         index = lanes.at // each
@@ -139,8 +145,18 @@ class Shared:
             self.init.view(raw)[rows, columns] = ones
 
     def atomic(
-        self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
+        self,
+        site: Site,
+        at: Array,
+        m: Array | None,
+        op: str,
+        kind: str,
+        b: Array,
+        c: Array,
+        keep: bool,
+        target: Array | None = None,
     ) -> Array:
+        """``target``: by lane the block whose memory it is, in a cluster; its own by default."""
         view, run, size = typed_view(self.data, op, kind)
         m = self.inside(site, m, at, size)
         active = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
@@ -148,16 +164,20 @@ class Shared:
         if not rows.size:
             return np.zeros((1, 1), b.dtype)
         lanes = Lanes(rows, threads, self.chunk.broadcast(at)[rows, threads], whole=False)
-        self.races.access(site, ATOMIC, lanes, size)
+        if target is None:
+            self.races.access(site, ATOMIC, lanes, size)
+        else:
+            lanes = Lanes(target[rows, threads], threads, lanes.at, whole=False)
         self.chunk.count(site, "shared", m, at, size)
         init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != int.from_bytes(b"\1" * size, "little")
+        own = Lanes(rows, threads, lanes.at, whole=False)
         if init.any() and (op != "exch" or keep):
-            self.unwritten(site, lanes, init, size)
+            self.unwritten(site, own, init, size)
         self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = int.from_bytes(b"\1" * size, "little")
         where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
-        first, second = (np.ascontiguousarray(self.gathered(lanes, v)) for v in (b, c))
+        first, second = (np.ascontiguousarray(self.gathered(own, v)) for v in (b, c))
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
-        return lanes.spread(self.chunk, np.ascontiguousarray(old))
+        return own.spread(self.chunk, np.ascontiguousarray(old))
 
     # Another block's memory, in a cluster
 

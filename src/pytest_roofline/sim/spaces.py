@@ -72,6 +72,10 @@ class Spaces:
     def atomic(
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
     ) -> Array:
+        if "shared::cluster" in site.opcode.split("."):
+            lanes, target, where = self._remote(site, at, m)
+            remote: Array = self.chunk.shared.atomic(site, where, lanes, op, kind, b, c, keep, target)
+            return remote
         out: Array | None = None
         for owner, where, part in self._parts(site.space, at, m):
             found = owner.atomic(site, where, part, op, kind, b, c, keep)

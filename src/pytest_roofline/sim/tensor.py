@@ -32,7 +32,7 @@ PER_REGISTER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}
 
 def shape_of(mods: tuple[str, ...]) -> tuple[int, str, str, str] | None:
     """(K, type of D, of A, of B) for a supported mma.sync.m16n8kK.row.col.D.A.B.C; else None."""
-    if mods[:2] != ("mma", "sync") or "sp" in mods or "row" not in mods or "col" not in mods:
+    if mods[:2] != ("mma", "sync") or "sp" in mods or "satfinite" in mods or "row" not in mods or "col" not in mods:
         return None
     shape = next((m for m in mods if m.startswith("m16n8k")), "")
     d, a, b, c = mods[-4:]

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import fpmode
 from .alu import TABLE
-from .analysis import RAW, alu_of, canonical_types, crossing, granule, pointer_sources, registers, used
+from .analysis import RAW, alu_of, canonical_types, crossing, granule, opens_for_all, pointer_sources, registers, used
 from .emit import EMIT
 from .errors import UnsupportedError
 from .findings import Site
@@ -40,6 +40,7 @@ class Program:
     granule: dict[str, int]
     notes: tuple[str, ...]
     gates: dict[int, Instr] = field(default_factory=dict)
+    open: set[int] = field(default_factory=set)  # gates that all lanes of a chunk together just pass
     text: str = ""
 
 
@@ -86,6 +87,7 @@ class Translator:
             text=text,
         )
         program.gates = {block.index: block.body[0] for block in self.flat.blocks if block.sync}
+        program.open = {index for index, item in program.gates.items() if opens_for_all(item)}
         return program
 
     # Code
@@ -129,12 +131,15 @@ class Translator:
             self.lines.append(f"q = {p} if m is None else m & {p}")
             self.guard = "q"
         found = alu_of(item)
-        if found:
-            self._arithmetic(item, found)
-        elif base in EMIT:
-            EMIT[base](self, item)
-        else:
-            raise self.refused()
+        try:
+            if found:
+                self._arithmetic(item, found)
+            elif base in EMIT:
+                EMIT[base](self, item)
+            else:
+                raise self.refused()
+        except (KeyError, ValueError, AssertionError, IndexError, TypeError) as error:
+            raise self.refused(f"in this form ({error!r})") from error
 
     def refused(self, why: str = "") -> UnsupportedError:
         return UnsupportedError(f"{self.item.loc}: {self.item.opcode}{' ' + why if why else ''} is not simulated")

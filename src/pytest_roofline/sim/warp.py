@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .findings import CONVERGENCE, Site
+from .findings import CONVERGENCE, WARNING, Site
 from .floats import Array
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def shuffle(
     chunk: Chunk, site: Site, mode: str, value: Array, lane: Array, clamp: Array, mask: Array, m: Array | None
 ) -> tuple[Array, Array]:
     """The value of the lane that each lane names, and whether that lane was in range."""
-    members(chunk, site, mask, m)
-    active = ballot(chunk, chunk.everyone() if m is None else m)
+    part = members(chunk, site, mask, m)
     values = by_warp(chunk, value)
     if lane.size == 1 and clamp.size == 1:
         distance = int(lane[0, 0])
@@ -108,26 +107,27 @@ def shuffle(
         else:
             d = np.take(values, j, axis=2)
         p = _everywhere(chunk.warps, inside.tobytes())
-        if not (active == U(0xFFFFFFFF)).all():
-            _absent(chunk, site, active, np.broadcast_to(j, (1, chunk.warps, 32)), m)
+        if not (part == U(0xFFFFFFFF)).all():
+            d = _absent(chunk, site, part, np.broadcast_to(j, (1, chunk.warps, 32)), d.reshape(d.shape[0], -1), m)
         return d.reshape(d.shape[0], -1), p
     shape = (max(lane.shape[0], clamp.shape[0], values.shape[0]), chunk.warps, 32)
     lanes = np.broadcast_to(by_warp(chunk, lane).astype(np.int64), shape)
     clamps = np.broadcast_to(by_warp(chunk, clamp).astype(np.int64), shape)
     j, inside = _sources(mode, lanes, clamps, LANE)
     d = np.take_along_axis(np.broadcast_to(values, shape), j, axis=2)
-    _absent(chunk, site, active, j, m)
-    return d.reshape(shape[0], -1), inside.reshape(shape[0], -1)
+    return _absent(chunk, site, part, j, d.reshape(shape[0], -1), m), inside.reshape(shape[0], -1)
 
 
-def _absent(chunk: Chunk, site: Site, active: Array, j: Array, m: Array | None) -> None:
-    """Reading from a lane that does not execute the shuffle gives an undefined value."""
-    there = (active[:, :, None] >> j.astype(U)) & U(1)
-    rows = there.shape[0]
-    bad = (there == 0).reshape(rows, -1) & (chunk.everyone() if m is None else m)
-    if bad.any():
-        message = "the shuffle reads from a lane that does not take part"
-        chunk.report(CONVERGENCE, message, (site,), chunk.broadcast(bad))
+def _absent(chunk: Chunk, site: Site, part: Array, j: Array, d: Array, m: Array | None) -> Array:
+    """What comes from a lane that takes no part is undefined: poison, and a warning, for it may not be used."""
+    there = (part >> j.astype(U)) & U(1)
+    named = ((part >> LANE.astype(U)) & U(1)) == 1
+    bad = ((there == 0) & named).reshape(there.shape[0], -1) & (chunk.everyone() if m is None else m)
+    if not bad.any():
+        return d
+    message = "the shuffle reads from a lane that does not take part"
+    chunk.report(CONVERGENCE, message, (site,), chunk.broadcast(bad), WARNING)
+    return np.where(bad, U(0xFFFFFFFF), d)
 
 
 def vote(chunk: Chunk, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
