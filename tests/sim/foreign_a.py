@@ -29,7 +29,7 @@ PHILOX_N, PHILOX_SEED, PHILOX_OFFSET = 1000, 0x0123456789ABCDEF, 2**32 - 100
 FRACTAL_WIDTH, FRACTAL_HEIGHT, FRACTAL_LIMIT = 70, 45, 200
 FRACTAL_LEFT, FRACTAL_TOP, FRACTAL_STEP = -2.2, 1.1, 0.046875
 SPARSE_ROWS, SPARSE_COLS = 150, 200
-MEDIAN_WIDTH, MEDIAN_HEIGHT = 45, 22
+MEDIAN_WIDTH, MEDIAN_HEIGHT = 21, 11
 GRAPH_N, GRAPH_TILES = 41, 3
 NO_PATH = 1 << 29
 
@@ -842,7 +842,7 @@ KERNELS = [
         outputs={"out": ((MEDIAN_HEIGHT, MEDIAN_WIDTH), "uint16")},
         calls=(
             Call(
-                "median_filter", (3, 3, 1), (16, 8, 1), ("in", "out", np.int32(MEDIAN_WIDTH), np.int32(MEDIAN_HEIGHT))
+                "median_filter", (2, 2, 1), (16, 8, 1), ("in", "out", np.int32(MEDIAN_WIDTH), np.int32(MEDIAN_HEIGHT))
             ),
         ),
         reference=median_reference,

@@ -15,7 +15,7 @@ import numpy as np
 
 from .traffic import Touch
 
-LINE = 1024  # bytes by which the model moves data: a block's threads touch that much at a time
+LINE = 2048  # bytes by which the model moves data: a row of 3584 or 2048 floats is a whole number of them
 
 
 @dataclass(frozen=True)
