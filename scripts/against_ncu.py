@@ -44,10 +44,10 @@ def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Rung,
 
 def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
     """Median in us, as a benchmark reports it."""
-    job, watch = Job(session.device, session.ladder, rung, shape), session.stopwatch
+    job, watch = Job(session.gpu, session.ladder, rung, shape), session.stopwatch
     job.run()
     job.verify()
-    series = Placements(session.device, job)
+    series = Placements(session.gpu, job)
     watch.fit_spin(series)
     rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
     return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
@@ -56,10 +56,10 @@ def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
 def under_ncu(options: argparse.Namespace, session: Session) -> None:
     """What the child does: the same launches in the same order, nothing else."""
     for rung, shape in cases(options, session):
-        job = Job(session.device, session.ladder, rung, shape)
+        job = Job(session.gpu, session.ladder, rung, shape)
         for _ in range(LAUNCHES):
             job.run()
-        session.device.synchronize()
+        session.gpu.synchronize()
 
 
 def ncu(options: argparse.Namespace, state: str, kernels: list[str]) -> list[float]:

@@ -1,0 +1,112 @@
+"""Holds the simulator's race check against compute-sanitizer's, over every rung and every mutant, in two builds.
+
+    python scripts/against_racecheck.py [--only NAME] [--workers 8] [--json FILE]
+
+Needs a GPU and compute-sanitizer. For each kernel of each rung, as shipped and broken in each way of tests/mutants,
+plain and with volatile shared arrays: does each of the two report a race in it? Races between blocks, which racecheck
+does not look for, are left out. Exit code 0 if the two agree everywhere, 1 if they do not, 2 if one could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pytest_roofline.check import images_of
+from pytest_roofline.compile import Image
+from pytest_roofline.device import NOT_CHECKED
+from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
+from pytest_roofline.gpu.child import rung_job
+from pytest_roofline.gpu.sanitizer import nearest_shape
+from pytest_roofline.gpu.sanitizer_report import FINDINGS, Report
+from pytest_roofline.ladder import Rung, Shape
+from pytest_roofline.session import Session, Settings
+from pytest_roofline.simulated import BETWEEN_BLOCKS
+
+ROOT = Path(__file__).parents[1]
+WANTED = Shape(8, 1000)
+Case = tuple[str, Rung, Mapping[str, Image]]
+
+
+def mutants() -> list[Any]:
+    """The mutants of tests/mutants, which are no package."""
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tests" / "mutants" / "test_mutants.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutants"] = module
+    spec.loader.exec_module(module)
+    return list(module.ALL)
+
+
+def cases(session: Session, only: str) -> Iterator[Case]:
+    ladder, arch = session.ladder, session.gpu.arch
+    for volatile in (False, True):
+        build = "volatile" if volatile else "plain"
+        for rung in ladder.rungs:
+            if only in rung.name:
+                yield f"{rung.name} {build}", rung, images_of(ladder, rung, arch, volatile)
+        for mutant in mutants():
+            if only in str(mutant):
+                yield f"{mutant} {build}", ladder.rung(mutant.rung), mutant.images(ladder, arch, volatile)
+
+
+def racing(report: Report) -> set[str] | None:
+    """Kernels in which a race was found; None if that was not checked."""
+    if report.verdict == NOT_CHECKED:
+        return None
+    return {finding.kernel for finding in report.findings if finding.kind != BETWEEN_BLOCKS}
+
+
+def main() -> int:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--only", default="", help="cases whose name holds this text")
+    made.add_argument("--workers", type=int, default=8, help="sanitizers at a time (%(default)s)")
+    made.add_argument("--json", type=Path, help="write the verdicts there")
+    options = made.parse_args()
+    ladder = ROOT / "kernels" / "ladder.py"
+    session = Session(Settings(ladder=ladder, device="cuda"))
+    try:
+        session.check_device()
+        tool = session.sanitizer
+    except (DeviceError, SanitizerNotFoundError) as error:
+        print(f"not checked: {error}", file=sys.stderr)
+        return 2
+    if tool.canary("racecheck").verdict != FINDINGS:
+        print(f"not checked: {tool.canary('racecheck')}", file=sys.stderr)
+        return 2
+    print(session.header())
+    named = list(cases(session, options.only))
+
+    def real(case: Case) -> Report:
+        name, rung, images = case
+        job = rung_job(ladder, rung, nearest_shape(rung, WANTED), images, session.gpu.index, verify=False, note=name)
+        return tool.check("racecheck", job)
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        reports = list(pool.map(real, named))
+    rows, wrong = [], 0
+    for (name, rung, images), report in zip(named, reports, strict=True):
+        simulated = session.simulated.check("racecheck", rung, nearest_shape(rung, WANTED), images)
+        ours, theirs = racing(simulated), racing(report)
+        same = ours is not None and ours == theirs
+        wrong += not same
+        told = [", ".join(sorted(found)) or "clean" if found is not None else NOT_CHECKED for found in (ours, theirs)]
+        rows.append({"case": name, "simulated": told[0], "racecheck": told[1], "agree": same})
+        print(f"{name:48} {told[0]:28} {told[1]:28} {'' if same else 'DIFFER'}")
+        if not same:
+            print(simulated, report, sep="\n")
+    print(f"{len(rows) - wrong} of {len(rows)} agree")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
