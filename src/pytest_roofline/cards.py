@@ -141,3 +141,8 @@ def card(name: str) -> Card:
     if found is None:
         raise UnknownNameError(f"there is no card {name!r}; the table has {', '.join(CARDS)}")
     return found
+
+
+def key_of(name: str, otherwise: str) -> str:
+    """The key of the card that a device calls itself ("NVIDIA H200" is "h200"); ``otherwise`` if it is in no table."""
+    return next((key for key, found in CARDS.items() if found.name == name), otherwise)

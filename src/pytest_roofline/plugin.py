@@ -189,8 +189,13 @@ def pytest_pyfunc_call() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    if declared(item.config) and {"device", "cuda_device"} & {*getattr(item, "fixturenames", ())}:
-        item.config.stash[SESSION].release()
+    if not declared(item.config):
+        return
+    session, names = item.config.stash[SESSION], {*getattr(item, "fixturenames", ())}
+    if session.missing and names & {"device", "sanitize"} and not names & {"cuda_device"}:
+        session.simulated_tests += 1
+    if {"device", "cuda_device"} & names:
+        session.release()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -223,9 +228,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not declared(config):
         return
     found = config.stash[COMPARISON]
-    for title, lines in report.sections(
-        config.stash[SESSION].records, found.infos(), found.lines(), terminalreporter.stats
-    ):
+    session = config.stash[SESSION]
+    sections = report.sections(session.records, found.infos(), found.lines(), terminalreporter.stats)
+    for title, lines in [*sections, *session.footer()]:
         terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(line)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import declaration
+from .cards import key_of
 from .check import Accuracy, Job, check, images_of
 from .compile import Image, compiler
 from .device import NOT_CHECKED
@@ -22,7 +23,7 @@ from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundE
 from .gpu import device as cuda
 from .gpu import sanitizer, telemetry
 from .gpu.child import rung_job
-from .gpu.sanitizer_report import FINDINGS, Report
+from .gpu.sanitizer_report import CLEAN, FINDINGS, Report
 from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .measure import Bench
@@ -52,10 +53,15 @@ class Settings:
 
 @dataclass
 class Session:
-    """See the module. ``records`` holds (test id, extra_info) of each benchmark in the order they ran."""
+    """See the module. ``records`` holds (test id, extra_info) of each benchmark in the order they ran.
+
+    ``simulated_tests`` counts tests of this process that ran on the simulator.
+    """
 
     settings: Settings
     records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
+    simulated_tests: int = 0
+    warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
 
     @cached_property
     def ladder(self) -> Ladder:
@@ -89,7 +95,9 @@ class Session:
             raise DeviceError(f"{' and '.join(asked)}: {self.missing}")
 
     def release(self) -> None:
-        """Give the device's unused memory back, if a device was used."""
+        """Give the device's unused memory back, if a device was used; keep what the simulator warned of."""
+        if "simulator" in self.__dict__:
+            self.warnings |= dict.fromkeys(str(finding) for finding in self.simulator.take_findings())
         for name in ("_gpu", "simulator"):
             device = self.__dict__.get(name)
             if device is not None and not isinstance(device, str):
@@ -114,8 +122,9 @@ class Session:
 
     @cached_property
     def simulated(self) -> Simulator:
-        """The simulator as a sanitizer, on a device of its own: its findings are nobody else's."""
-        return Simulator(SimDevice(self.settings.card), self.ladder)
+        """The simulator as a sanitizer, with the limits of the GPU if there is one."""
+        card = self.settings.card if self.missing else key_of(self.gpu.card.name, self.settings.card)
+        return Simulator(lambda: SimDevice(card), self.ladder)
 
     @cached_property
     def bench(self) -> Bench:
@@ -168,6 +177,16 @@ class Session:
             f"GB/s from {card.source}, driver {self.telemetry.driver or 'unknown'} (CUDA {versions['driver_cuda']}), "
             f"CUDA {versions['runtime_cuda']}, CuPy {versions['cupy']}, L2 {self.settings.state}; {self._skipped()}"
         )
+
+    def footer(self) -> list[tuple[str, list[str]]]:
+        """Titles and lines of what was simulated in this run, and of what the simulator warned."""
+        found = []
+        if self.missing and self.simulated_tests:
+            told = f"{self.simulated_tests} tests used the simulator (PTX of {self.device.arch}), none of them a GPU"
+            found.append(("roofline: simulated", [told]))
+        if self.warnings:
+            found.append(("roofline: warnings of the simulator", list(self.warnings)))
+        return found
 
     def _skipped(self) -> str:
         try:
@@ -223,6 +242,8 @@ class Session:
                 raise
             return sanitizer.does_not_compile(which, f"{rung.name} {shape}", error)
         simulated = self.simulated.check(which, rung, shape, images)
+        if simulated.verdict == CLEAN:
+            self.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
         if self.missing:
             return simulated
         try:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .check import Job
 from .compile import Image
 from .device import NOT_CHECKED
-from .errors import RooflineError
+from .errors import NotCheckedError, RooflineError
 from .gpu.sanitizer_report import CLEAN, FINDINGS, Finding, Place, Report
 from .ladder import Ladder, Rung, Shape
 from .sim import findings as sim
 from .sim.device import SimDevice
-from .sim.errors import UnsupportedError
 
 # Which of the simulator's kinds each tool of compute-sanitizer looks for.
 KINDS = {
@@ -31,10 +30,13 @@ class DisagreementError(RooflineError, AssertionError):
 
 
 class Simulator:
-    """Runs rungs for their findings. One run answers all four checks, so it is kept."""
+    """Runs rungs for their findings. One run answers all four checks, so it is kept.
 
-    def __init__(self, device: SimDevice, ladder: Ladder) -> None:
-        self.device, self.ladder = device, ladder
+    ``make`` gives a fresh device for each run: no variable of a module has been touched on it before.
+    """
+
+    def __init__(self, make: Callable[[], SimDevice], ladder: Ladder) -> None:
+        self.make, self.ladder = make, ladder
         self._found: dict[object, tuple[sim.Finding, ...] | str] = {}
 
     def check(self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> Report:
@@ -61,12 +63,11 @@ class Simulator:
     def _run(self, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> tuple[sim.Finding, ...] | str:
         key = (rung.name, shape, tuple(image.path for image in images.values()))
         if key not in self._found:
+            device = self.make()
             try:
-                self.device.take_findings()
-                job = Job(self.device, self.ladder, rung, shape, images=images, guard=0)
-                job.run()
-                self._found[key] = self.device.take_findings()
-            except UnsupportedError as error:
+                Job(device, self.ladder, rung, shape, images=images, guard=0).run()
+                self._found[key] = device.take_findings()
+            except NotCheckedError as error:
                 self._found[key] = str(error)
         return self._found[key]
 

@@ -273,7 +273,7 @@ def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize)
             return
     images = mutant.images(ladder, device.arch)
     report = sanitize(ladder.rung(mutant.rung), "memcheck", Shape(8, 1000), images=images)
-    assert report.verdict == FINDINGS, report
+    assert report.verdict == FINDINGS, str(report)
 
 
 @over(MERGE_GUARD)
@@ -314,9 +314,9 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, saniti
     """The race shows in the volatile build at the latest; in the plain one the racy access may be optimised away."""
     rung = ladder.rung(mutant.rung)
     report = sanitize(rung, "racecheck", Shape(8, 1000), volatile=True, images=mutant.images(ladder, device.arch, True))
-    assert report.verdict == FINDINGS, report
+    assert report.verdict == FINDINGS, str(report)
     files = {file for finding in report.findings for file, _ in finding.sources()}
-    assert files == {"reduce.cuh"}, report
+    assert files == {"reduce.cuh"}, str(report)
 
 
 @pytest.mark.sanitizer

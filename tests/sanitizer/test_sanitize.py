@@ -1,4 +1,4 @@
-"""The four tools of compute-sanitizer over every rung of the declaration. Needs a GPU; see README for the tool."""
+"""Races, memory, initialisation and barriers of every rung: simulated, and on a GPU by compute-sanitizer too."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Sanitize = Callable[..., Report]
 def test_racecheck(rung: Rung, sanitize: Sanitize, volatile: bool) -> None:
     """No two threads touch the same shared memory without a barrier between, as shipped and with volatile arrays."""
     report = sanitize(rung, "racecheck", shape=nearest_shape(rung, WANTED), volatile=volatile)
-    assert report.verdict == CLEAN, report
-    assert report.displayed == 0, report
+    assert report.verdict == CLEAN, str(report)
+    assert report.displayed == 0, str(report)
 
 
 @pytest.mark.parametrize("which", ["memcheck", "initcheck", "synccheck"])
 def test_memory_and_barriers(rung: Rung, sanitize: Sanitize, which: str) -> None:
     """No access outside an array, no read of memory that nobody wrote, no barrier that part of a block reaches."""
     report = sanitize(rung, which, shape=nearest_shape(rung, WANTED))
-    assert report.verdict == CLEAN, report
-    assert report.errors == 0, report
+    assert report.verdict == CLEAN, str(report)
+    assert report.errors == 0, str(report)

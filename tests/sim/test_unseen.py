@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import re
+
 import numpy as np
 import pytest
 
 from pytest_roofline.compile import compile_source
-from pytest_roofline.errors import DeviceError, RefusedError
+from pytest_roofline.errors import CompileError, DeviceError, RefusedError
 from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import UnsupportedError
+from pytest_roofline.sim.execute import Chunk
 from pytest_roofline.source import Source
 
 SCHEDULES = pytest.mark.parametrize("reverse", [False, True], ids=["first-to-last", "last-to-first"])
@@ -377,3 +382,108 @@ def test_atomics_on_the_memory_of_another_block_of_the_cluster():
     (bins,), found = launch(text, (2,), (32,), lambda d: (d.empty((64,), "int32"),), SimDevice("h200"))
     assert found == []
     np.testing.assert_array_equal(bins, np.repeat([2, 1], 32))
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "max.s32.relu %0, %1, %1;",
+        "max.relu.s32 %0, %1, %1;",
+        "{ .reg .pred p; lop3.or.b32 %0|p, %1, %1, %1, 0x3f, 0; }",
+        "vadd.s32.s32.s32 %0, %1, %1;",
+    ],
+)
+def test_a_modifier_that_is_not_understood_is_refused(instruction):
+    """An instruction is simulated as it stands or not at all."""
+    text = f"""
+    extern "C" __global__ void k(int* y) {{
+        int r;
+        asm("{instruction}" : "=r"(r) : "r"(y[0]));
+        y[0] = r;
+    }}"""
+    device = SimDevice("h200")
+    ptx = instruction.strip("{ }").split(";")[-2 if ".reg" in instruction else 0].split()[0]
+    try:
+        image = compile_source(Source.of_text("a.cu", text), device.arch)
+    except CompileError:
+        pytest.skip("not checked: this compiler does not take it")
+    with pytest.raises(UnsupportedError, match=r"a\.cu:\d+: " + re.escape(ptx)):
+        device.load(image, "k")
+
+
+@SCHEDULES
+def test_a_predicated_carry_is_kept_where_the_predicate_fails(reverse):
+    """@p add.cc sets the carry of its own lanes only."""
+    text = """
+    extern "C" __global__ void k(const unsigned* x, unsigned* y) {
+        unsigned r;
+        asm volatile("{ .reg .pred p; .reg .u32 t; add.cc.u32 t, %1, %1; setp.eq.u32 p, %2, 0;"
+                     "@p add.cc.u32 t, 1, 1; addc.u32 %0, 0, 0; }"
+                     : "=r"(r) : "r"(x[threadIdx.x]), "r"(threadIdx.x % 2));
+        y[threadIdx.x] = r;
+    }"""
+    args = lambda d: (np.full(32, 2**31, np.uint32), d.empty((32,), "uint32"))  # noqa: E731
+    (_, y), _ = launch(text, (1,), (32,), args, SimDevice(reverse=reverse))
+    np.testing.assert_array_equal(y, np.arange(32) % 2)
+
+
+def test_a_barrier_of_the_cta_is_a_barrier():
+    """bar.cta.sync is bar.sync: ordered where all reach it, and told where part of the block does not."""
+    text = """
+    extern "C" __global__ void k(const float* x, float* y, int n) {
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        s[t] = x[t];
+        if (t / 32 < n) asm volatile("bar.cta.sync 0;" ::: "memory");
+        y[t] = s[63 - t];
+        if (t / 32 >= n) asm volatile("bar.cta.sync 0;" ::: "memory");
+    }"""
+    for n, kinds in ((2, set()), (1, {"barrier"})):
+        args = lambda d, n=n: (np.arange(64, dtype=np.float32), d.empty((64,), "float32"), np.int32(n))  # noqa: E731
+        _, found = launch(text, (1,), (64,), args)
+        assert kinds <= {kind for _, kind in found}
+        assert kinds or found == []
+
+
+def test_a_race_in_shared_and_one_between_blocks_on_a_line_are_two():
+    """s[i] = g[i] can be both, and neither hides the other."""
+    text = """
+    extern "C" __global__ void k(int* g) {
+        __shared__ int s[1];
+        s[0] = threadIdx.x; g[0] = s[0];
+    }"""
+    device = SimDevice()
+    kernel = device.load(compile_source(Source.of_text("a.cu", text).with_volatile_shared(), device.arch), "k")
+    kernel((2,), (64,), (device.upload(np.zeros(1, np.int32)),))
+    assert {finding.between_blocks for finding in device.take_findings()} == {False, True}
+
+
+def test_a_product_of_uniform_fragments():
+    """mma.sync in a block of two warps whose fragments are all zero constants."""
+    text = """
+    extern "C" __global__ void k(float* y) {
+        float a, b, c, d;
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                     "{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%5,%5,%5,%5};"
+                     : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(0), "f"(1.0f));
+        y[threadIdx.x] = a + b + c + d;
+    }"""
+    (y,), found = launch(text, (1,), (64,), lambda d: (d.empty((64,), "float32"),))
+    assert found == []
+    assert (y == 4).all()
+
+
+def test_launches_leave_no_memory_behind():
+    """A chunk's arrays are gone when it has run, and what blocks knew of each other with the launch."""
+    text = """
+    extern "C" __global__ void k(int* y) {
+        y[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+        __threadfence();
+    }"""
+    device = SimDevice()
+    kernel = device.load(compile_source(Source.of_text("a.cu", text), device.arch), "k")
+    y = device.empty((4096 * 64,), "int32")
+    for _ in range(3):
+        kernel((4096,), (64,), (y,))
+    assert all(done.knows is None and not done.carried for done in device.launches)
+    assert not [thing for thing in gc.get_objects() if type(thing) is Chunk and thing.__dict__]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+FOREIGN = Path(__file__).parent / "foreign"
 
 
 def test_without_a_gpu_one_line_says_what_was_not_checked(project):
@@ -270,3 +274,17 @@ def test_c50_out_of_memory_is_a_skip_with_the_sizes(project):
     result = project.run("test_large.py")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the card"])
+
+
+def test_warnings_of_the_simulator_are_shown(empty_project):
+    """What does not fail a test, such as a barrier that some threads returned before, stands at the end of the run."""
+    empty_project.declare(FOREIGN)
+    source = empty_project.path / "kernels" / "axpby.cu"
+    text = source.read_text()
+    begin = text.index("{", text.index("axpby(")) + 1
+    source.write_text(f"{text[:begin]}\n    if (threadIdx.x >= 100) return;\n    __syncthreads();\n{text[begin:]}")
+    empty_project.use_tests(sanitizer="sanitizer/test_sanitize.py")
+    empty_project.hide_gpu()
+    result = empty_project.run("-k", "synccheck")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*warnings of the simulator*", "warning: *a barrier that threads of the block never*"])

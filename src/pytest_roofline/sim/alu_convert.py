@@ -33,9 +33,10 @@ def comparison(name: str, is_float: bool) -> Callable[[Array, Array], Array]:
         return ORDERED[name]
     if name in ("num", "nan"):
         return (lambda a, b: np.isnan(a) | np.isnan(b)) if name == "nan" else lambda a, b: ~(np.isnan(a) | np.isnan(b))
-    ordered: Callable[[Array, Array], Array] = comparison(
-        name[:-1], is_float
-    )  # equ, neu, ltu ...: true as well where either is NaN
+    if name[-1:] != "u" or name[:-1] not in {*ORDERED, "ne"}:
+        raise KeyError(name)
+    # equ, neu, ltu ...: true as well where either is NaN
+    ordered: Callable[[Array, Array], Array] = comparison(name[:-1], is_float)
     return lambda a, b: ordered(a, b) | np.isnan(a) | np.isnan(b)
 
 

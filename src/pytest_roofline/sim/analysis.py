@@ -7,6 +7,13 @@ from .operation import Alu
 from .program import Flat
 from .ptx import SIZES, Imm, Instr, Mem, Not, Operand, Pair, Reg, Sym, Vec
 
+# What arithmetic instructions may carry. What is not here is not understood, and then neither is the instruction.
+MODIFIERS = {*SIZES, "u16x2", "s16x2", "rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu"}
+MODIFIERS |= {"approx", "full", "NaN", "xorsign", "abs", "lo", "hi", "wide", "cc", "and", "or", "xor", "l", "r", "wrap"}
+MODIFIERS |= {"clamp", "pack", "shiftamt", "u2", "s2", "u4", "s4", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16", "add"}
+MODIFIERS |= {"finite", "infinite", "number", "notanumber", "normal", "subnormal", "num", "nan", "ls", "hs"}
+MODIFIERS |= {name + end for name in ("eq", "ne", "lt", "le", "gt", "ge") for end in ("", "u")}
+
 SPACES = ("global", "shared", "local", "const", "param")
 RAW = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 
@@ -81,7 +88,9 @@ def crossing(flat: Flat) -> set[str]:
 
 def alu_of(item: Instr) -> Alu | None:
     """The arithmetic that an instruction is; None if it is none, or not in the table."""
-    if item.mods[0] not in TABLE:
+    if item.mods[0] not in TABLE or not {*item.mods[1:]} <= MODIFIERS:
+        return None
+    if "relu" in item.mods and not item.mods[-1].startswith(("f16", "bf16")) and item.mods[0] != "cvt":
         return None
     try:
         return TABLE[item.mods[0]](item.mods)

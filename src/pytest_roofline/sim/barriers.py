@@ -298,12 +298,15 @@ class Barriers:
                 self.arrived[row, int(n)] += 32 * int(warps.sum())
                 self.arrived_warps[row, int(n)] |= warps
                 if count is not None:
-                    self._expect(site, int(row), int(n), int(chunk.broadcast(count)[row][lanes[row]][0]), lanes)
+                    named = lanes[row] & (numbers[row] == n)
+                    self._expect(site, int(row), int(n), int(chunk.broadcast(count)[row][named][0]), lanes)
 
     def _expect(self, site: Site, row: int, number: int, count: int, lanes: Array) -> None:
         before = int(self.expected[row, number])
         if (before and before != count) or int(self.arrived[row, number]) > count:
             message = f"threads arrive at a named barrier with different counts, {before} and {count}"
+            if before in (0, count):
+                message = f"{int(self.arrived[row, number])} threads arrive at a named barrier for {count}"
             self.chunk.report(BARRIER, message, (site,), lanes)
         self.expected[row, number] = count
 

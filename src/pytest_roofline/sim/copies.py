@@ -31,8 +31,6 @@ class Copy:
 class Copies:
     """The copies under way in a chunk; each lane counts its groups for itself."""
 
-    INSTRUCTIONS = ()
-
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.committed: Array | None = None

@@ -306,7 +306,7 @@ def _mma(t: Translator, item: Instr) -> None:
         "(" + "".join(f"{t.use(p, 'u4')}, " for p in o.parts) + ")" for o in (a, b, c) if isinstance(o, Vec)
     )
     t.scope["mma"] = mma
-    t.lines.append(f"l = mma({item.mods!r}, {groups})")
+    t.lines.append(f"l = mma({item.mods!r}, x.warps, {groups})")
     for n, part in enumerate(target.parts):
         t.define(part, f"l[{n}]", "u4")
 

@@ -36,7 +36,7 @@ from .translate import Program
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one of many has fewer of them
-LANE_STEPS = 2**33
+LANE_STEPS = 2**28  # so that an endless loop is told in seconds
 CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 16  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
@@ -62,7 +62,6 @@ class Launch:
     arena: Arena
     findings: Findings
     symbols: dict[str, int]
-    pointers: dict[str, int] = field(default_factory=dict)
     tracked: set[int] = field(default_factory=set)  # bases of allocations that this launch both reads and writes
     counts: dict[tuple[int, str], Counts] = field(default_factory=dict)
     time: int = 0  # of fences and of what synchronises with them
@@ -88,7 +87,11 @@ class Launch:
         on = self.program.flushes and available()
         with np.errstate(all="ignore"), flushing(on):
             for part in reversed(parts) if self.reverse else parts:
-                Chunk(self, part).run()
+                chunk = Chunk(self, part)
+                chunk.run()
+                chunk.__dict__.clear()  # its parts refer to each other: their arrays would wait for the collector
+        self.knows = None
+        self.carried.clear()
 
 
 class Chunk:
@@ -121,7 +124,7 @@ class Chunk:
         for function in (warp.shuffle, warp.vote, warp.match, warp.redux, warp.elect, load_matrix, store_matrix):
             setattr(self, function.__name__, partial(function, self))
         self.steps = self.turn = 0
-        self.steps_limit = min(launch.steps_limit, max(50_000, LANE_STEPS // (self.blocks * self.threads)))
+        self.steps_limit = min(launch.steps_limit, max(20_000, LANE_STEPS // (self.blocks * self.threads)))
         self.since: dict[int, int] = {}  # by block of code that lanes wait at: the turn in which the first came
         self.recent: set[int] = set()
         self._cache: dict[Any, Array] = {}

@@ -57,7 +57,7 @@ class Finding:
 class Findings:
     """Collects findings; the same kind at the same source lines counts as one."""
 
-    found: dict[tuple[str, str, str, frozenset[str]], Finding] = field(default_factory=dict)
+    found: dict[tuple[str, str, str, frozenset[str], bool], Finding] = field(default_factory=dict)
 
     def add(
         self,
@@ -71,7 +71,7 @@ class Findings:
         between_blocks: bool = False,
     ) -> None:
         places = frozenset(site.place for site in sites)
-        key = (kind, severity, sites[0].kernel, places)
+        key = (kind, severity, sites[0].kernel, places, between_blocks)
         if key in self.found:
             self.found[key] = dataclasses.replace(self.found[key], count=self.found[key].count + count)
             return

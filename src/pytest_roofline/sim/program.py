@@ -21,8 +21,17 @@ WARP_SYNC: tuple[str, ...] = (
     "mma.sync",
     "ldmatrix.sync",
 )
-WARP_SYNC += ("stmatrix.sync", "wmma.", "bar.arrive", "barrier.arrive", "barrier.cta.arrive")
-BLOCK_SYNC = ("bar.sync", "barrier.sync", "barrier.cta.sync", "bar.red", "barrier.red", "barrier.cta.red")
+WARP_SYNC += ("stmatrix.sync", "wmma.", "bar.arrive", "bar.cta.arrive", "barrier.arrive", "barrier.cta.arrive")
+BLOCK_SYNC = (
+    "bar.sync",
+    "bar.cta.sync",
+    "bar.cta.red",
+    "barrier.sync",
+    "barrier.cta.sync",
+    "bar.red",
+    "barrier.red",
+    "barrier.cta.red",
+)
 CLUSTER_SYNC = ("barrier.cluster.wait",)
 
 
@@ -221,7 +230,7 @@ def sync_kind(opcode: str) -> str:
     """What company an instruction needs: "warp", "block", "cluster", or none."""
     if opcode.startswith(WARP_SYNC):
         return "warp"
-    if opcode.startswith(BLOCK_SYNC) or opcode == "bar.sync":
+    if opcode.startswith(BLOCK_SYNC):
         return "block"
     return "cluster" if opcode.startswith(CLUSTER_SYNC) else ""
 

@@ -41,11 +41,11 @@ def shape_of(mods: tuple[str, ...]) -> tuple[int, str, str, str] | None:
     return (k, d, a, b) if k in SHAPES.get((a, b), ()) and c == d and d in accumulators else None
 
 
-def _warps(values: Array) -> Array:
+def _warps(values: Array, warps: int) -> Array:
     """(rows, threads) as (rows, warps, 32)."""
     if values.shape[1] == 1:
-        values = np.broadcast_to(values, (values.shape[0], 32))
-    return values.reshape(values.shape[0], -1, 32)
+        values = np.broadcast_to(values, (values.shape[0], 32 * warps))
+    return values.reshape(values.shape[0], warps, 32)
 
 
 def _elements(register: Array, kind: str) -> list[Array]:
@@ -60,10 +60,10 @@ def _elements(register: Array, kind: str) -> list[Array]:
     return [((register >> np.uint32(8 * n)) & np.uint32(0xFF)).astype(np.uint8).view(cast) for n in range(4)]
 
 
-def _matrix(registers: tuple[Array, ...], kind: str, shape: tuple[int, int], b: bool) -> Array:
+def _matrix(registers: tuple[Array, ...], kind: str, shape: tuple[int, int], b: bool, warps: int) -> Array:
     each = PER_REGISTER[kind]
-    held = [_warps(register) for register in registers]
-    rows, warps = (max(v.shape[n] for v in held) for n in (0, 1))
+    held = [_warps(register, warps) for register in registers]
+    rows = max(v.shape[0] for v in held)
     out = np.zeros((rows, warps, *shape), np.float64)
     for r, register in enumerate(held):
         for n, value in enumerate(_elements(register, kind)):
@@ -74,21 +74,23 @@ def _matrix(registers: tuple[Array, ...], kind: str, shape: tuple[int, int], b: 
     return out
 
 
-def _mma(mods: tuple[str, ...], a: tuple[Array, ...], b: tuple[Array, ...], c: tuple[Array, ...]) -> tuple[Array, ...]:
+def _mma(
+    mods: tuple[str, ...], warps: int, a: tuple[Array, ...], b: tuple[Array, ...], c: tuple[Array, ...]
+) -> tuple[Array, ...]:
     known = shape_of(mods)
     assert known is not None
     k, kind, type_a, type_b = known
-    product = _matrix(a, type_a, (16, k), b=False) @ _matrix(b, type_b, (k, 8), b=True)
+    product = _matrix(a, type_a, (16, k), False, warps) @ _matrix(b, type_b, (k, 8), True, warps)
     outputs = []
     for n in range(4):
         part = product[:, :, G + 8 * (n // 2), 2 * T + n % 2]
         if kind == "f16":
-            added = f16(((_warps(c[n // 2]) >> np.uint32(16 * (n % 2))) & np.uint32(0xFFFF)).astype(np.uint16))
+            added = f16(((_warps(c[n // 2], warps) >> np.uint32(16 * (n % 2))) & np.uint32(0xFFFF)).astype(np.uint16))
             outputs.append(to_f16(part + added).astype(np.uint32))
         elif kind == "f32":
-            outputs.append(canonical_f32((part + _warps(c[n]).view(np.float32)).astype(np.float32)))
+            outputs.append(canonical_f32((part + _warps(c[n], warps).view(np.float32)).astype(np.float32)))
         else:
-            outputs.append((part + _warps(c[n]).view(np.int32)).astype(np.int64).astype(np.uint32))
+            outputs.append((part + _warps(c[n], warps).view(np.int32)).astype(np.int64).astype(np.uint32))
     if kind == "f16":
         outputs = [outputs[n] | (outputs[n + 1] << np.uint32(16)) for n in (0, 2)]
     return tuple(v.reshape(v.shape[0], -1) for v in outputs)

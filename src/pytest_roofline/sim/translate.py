@@ -149,13 +149,14 @@ class Translator:
             raise self.refused()
         target, *sources = item.operands
         names = [self.use(source, kind) for source, kind in zip(sources, found.sources, strict=False)]
-        if len(names) != len(found.sources):
+        if len(sources) != len(found.sources):
             raise self.refused(f"with {len(sources)} operands")
         if found.flag in ("reads", "both"):
             names.append("x.carry")
         call = f"{self._function(item.opcode, found)}({', '.join(names)})"
         if found.flag in ("writes", "both"):
-            self.lines.append(f"t, x.carry = {call}")
+            self.lines.append(f"t, carry = {call}")
+            self.lines.append("x.carry = carry" + (" if q is None else pick(q, carry, x.carry)" if item.pred else ""))
             call = "t"
         if isinstance(target, Pair) and item.mods[-1].endswith("x2"):  # setp of two: one predicate for each half
             for part, shift in ((target.first, 0), (target.second, 16)):
@@ -170,6 +171,8 @@ class Translator:
         self.define(target, call, found.result)
 
     def _complement(self, item: Instr, names: list[str]) -> str:
+        if item.mods[0] != "setp":
+            raise self.refused("with two results")
         if len(names) == 2:
             return "~t"
         opposite = TABLE["setp"](tuple(m for m in item.mods if m not in ("and", "or", "xor")))
