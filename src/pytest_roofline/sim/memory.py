@@ -18,7 +18,7 @@ from .floats import Array
 from .operation import DTYPES
 
 BASE = 0x7_0000_0000
-ALIGNMENT = 256  # bytes, as cudaMalloc
+ALIGNMENT = 4096  # bytes; cudaMalloc promises 256, and gives large arrays whole pages
 GAP = 4096  # bytes between allocations that belong to nobody
 SPARSE_ABOVE = 2**28  # bytes from which pages are made when touched
 PAGE = 2**16
