@@ -39,7 +39,7 @@ STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one
 LANE_STEPS = 2**28  # so that an endless loop is told in seconds
 CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
-FAIR = 16  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
+FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 
 
 @dataclass
