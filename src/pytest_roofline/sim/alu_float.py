@@ -128,10 +128,6 @@ def _exact_root(mode: str, kind: type) -> Callable[[Array], Array]:
     return np.sqrt if mode == "rn" else run
 
 
-def _reciprocal(a: Array) -> Array:
-    return a.dtype.type(1) / a
-
-
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "ex2": np.exp2,
     "lg2": np.log2,
@@ -161,8 +157,8 @@ def unary_float(mods: tuple[str, ...]) -> Alu | None:
         run = run if mode == "rn" else rounds_then_flushes(run, mods)
         return Alu(run, (DTYPES[kind],), DTYPES[kind], kind == "f32")
     if op == "rcp":
-        directed = rounds_then_flushes(exactly(lambda a: 1 / a, number, mode), mods)
-        return Alu(_reciprocal if mode == "rn" else directed, (DTYPES[kind],), DTYPES[kind], kind == "f32")
+        directed = rounds_then_flushes(exactly(FUNCTIONS["rcp"], number, mode), mods)
+        return Alu(FUNCTIONS["rcp"] if mode == "rn" else directed, (DTYPES[kind],), DTYPES[kind], kind == "f32")
     return None
 
 

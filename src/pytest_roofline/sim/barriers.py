@@ -54,8 +54,7 @@ class Barriers:
         if kind == "cluster":
             return self._cluster_gate(m)
         if kind == "block":
-            number, count = self._operands(item)
-            if m is None and count is None and number is not None:
+            if m is None and block in self.chunk.program.open:
                 return None, None
             return self._block_gate(block, m, pending)
         if m is None:
@@ -125,15 +124,6 @@ class Barriers:
         found: Array = self.chunk.registers[self.chunk.program.registers[operand.name]]
         return None if found.size == 1 and int(found[0, 0]) == 0xFFFFFFFF else found
 
-    def _operands(self, item: Instr) -> tuple[int | None, int | None]:
-        """Number and thread count of a barrier where they are immediate; None for what is not (or not there)."""
-        operands = list(item.operands)
-        if "red" in item.mods:
-            operands = operands[1:-1]
-        number = operands[0].value if isinstance(operands[0], Imm) else None
-        count = operands[1].value if len(operands) > 1 and isinstance(operands[1], Imm) else None
-        return number, (-1 if len(operands) > 1 and count is None else count)
-
     def _values(self, item: Instr) -> tuple[Array, Array | None]:
         """Number and count of a barrier as arrays over the chunk."""
         chunk = self.chunk
@@ -152,10 +142,10 @@ class Barriers:
     def _waiting(self, pending: Pending, block: int, m: Array | None) -> dict[int, Array]:
         """All lanes that wait at some barrier of a block, by gate."""
         chunk = self.chunk
-        found = {block: chunk.broadcast(chunk.everyone() if m is None else m)}
+        found = {block: chunk.lanes(m)}
         for other, lanes in pending.items():
             if other != block and chunk.program.flat.blocks[other].sync == "block":
-                found[other] = chunk.broadcast(chunk.everyone() if lanes is None else lanes)
+                found[other] = chunk.lanes(lanes)
         return found
 
     def _block_gate(self, block: int, m: Array | None, pending: Pending) -> tuple[Array | None, Array | None]:
@@ -236,7 +226,7 @@ class Barriers:
     def _cluster_gate(self, m: Array | None) -> tuple[Array | None, Array | None]:
         chunk = self.chunk
         size = math.prod(chunk.program.flat.cluster)
-        here = chunk.broadcast(chunk.everyone() if m is None else m)
+        here = chunk.lanes(m)
         everyone = chunk.broadcast(chunk.everyone())
         least = np.where(everyone, self.cluster_arrived, np.iinfo(np.int64).max).min(axis=1)
         phases = np.repeat(least.reshape(-1, size).min(axis=1), size)[:, None]  # that all of the cluster arrived for
@@ -249,7 +239,7 @@ class Barriers:
         chunk = self.chunk
         block = min(pending)
         m = pending[block]
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         item = chunk.program.gates[block]
         kind = chunk.program.flat.blocks[block].sync
         site = self._site(block)
@@ -290,7 +280,7 @@ class Barriers:
     def arrive(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
         """bar.arrive: counted, and gone on."""
         chunk = self.chunk
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         numbers = chunk.broadcast(number)
         for row in np.flatnonzero(lanes.any(axis=1)):
             for n in np.unique(numbers[row][lanes[row]]):
@@ -315,13 +305,13 @@ class Barriers:
         from .warp import members
 
         members(chunk, site, mask, m)
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         rows, warps = np.nonzero(lanes.reshape(chunk.blocks, chunk.warps, 32).any(axis=2))
         chunk.shared.races.warp_barrier(rows, warps)
 
     def barrier_reduce(self, op: str, p: Array, m: Array | None) -> Array:
         """bar.red: the predicate over all threads of the block that take part."""
-        lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        lanes = self.chunk.lanes(m)
         yes = lanes & self.chunk.broadcast(p)
         if op == "popc":
             return np.count_nonzero(yes, axis=1).astype(np.uint32)[:, None]
@@ -330,7 +320,7 @@ class Barriers:
 
     def cluster_barrier(self, site: Site, arrive: bool, m: Array | None) -> None:
         chunk = self.chunk
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         if arrive:
             self.cluster_arrived += lanes
             return

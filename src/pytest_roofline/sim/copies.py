@@ -41,14 +41,11 @@ class Copies:
             self.committed = np.zeros((self.chunk.blocks, self.chunk.threads), np.int64)
         return self.committed
 
-    def _lanes(self, m: Array | None) -> Array:
-        return self.chunk.broadcast(self.chunk.everyone() if m is None else m)
-
     def start(
         self, site: Site, at: Array, source: Site, where: Array, size: int, given: Array | None, m: Array | None
     ) -> None:
         """``size`` bytes a lane; of those only the first ``given`` are read, the rest is zero."""
-        lanes = self._lanes(m)
+        lanes = self.chunk.lanes(m)
         count = np.full(lanes.shape, size) if given is None else self.chunk.broadcast(given)
         load = self.chunk.globals.load
         if (count[lanes] == size).all():
@@ -66,11 +63,11 @@ class Copies:
         self.chunk.shared.occupy(site, at, lanes, size)
 
     def commit(self, m: Array | None) -> None:
-        self._groups()[self._lanes(m)] += 1
+        self._groups()[self.chunk.lanes(m)] += 1
 
     def wait(self, m: Array | None, left: int) -> None:
         """All groups but the latest ``left`` have landed for these lanes; with -1 what is not committed too."""
-        lanes, committed = self._lanes(m), self._groups()
+        lanes, committed = self.chunk.lanes(m), self._groups()
         for copy in self.pending:
             due = lanes & (copy.group >= 0)
             due &= (copy.group < committed - left) if left >= 0 else True

@@ -249,7 +249,7 @@ class Chunk:
         bodies = [self.program.flat.blocks[block].body for block in sorted(self.recent)]
         loc = next((item.loc for body in bodies for item in body if item.loc.line), NOWHERE)
         site = Site(-1, "loop", loc, self.program.name)
-        active = self.broadcast(self.everyone() if m is None else m)
+        active = self.lanes(m)
         message = f"no end after {self.steps_limit} steps: an endless loop, or a wait for what does not come"
         self.report(STEPS, message, (site,), active)
 
@@ -258,6 +258,10 @@ class Chunk:
     def everyone(self) -> Array:
         """The lanes that have not returned."""
         return np.ones((1, self.threads), bool) if self.alive is None else self.alive
+
+    def lanes(self, m: Array | None) -> Array:
+        """The lanes of a mask, over the whole chunk."""
+        return self.broadcast(self.everyone() if m is None else m)
 
     def broadcast(self, values: Array) -> Array:
         if values.shape == (self.blocks, self.threads):
@@ -298,7 +302,7 @@ class Chunk:
         if self.launch.touched is not None and buffer != SHARED:
             self.launch.touched.append(touch(self.numbers, m, at, size, site.opcode))
         if self.launch.detailed:
-            detail(counts, self.broadcast(self.everyone() if m is None else m), self.broadcast(at), size, buffer)
+            detail(counts, self.lanes(m), self.broadcast(at), size, buffer)
 
     def size(self, m: Array | None) -> tuple[int, int]:
         """Lanes of a mask, and warps with any lane."""
@@ -344,7 +348,7 @@ class Chunk:
         return warp.each_lane(warp.ballot(self, self.everyone() if m is None else m))
 
     def trap(self, site: Site, m: Array | None) -> None:
-        active = self.broadcast(self.everyone() if m is None else m)
+        active = self.lanes(m)
         if active.any():
             self.report(TRAP, "the kernel stopped itself (trap, or a failed assert)", (site,), active)
             self.trapped = self.trapped | active

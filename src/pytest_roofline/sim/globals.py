@@ -8,7 +8,7 @@ import numpy as np
 
 from .findings import MEMORY, UNINITIALISED, Site
 from .floats import Array
-from .memory import Allocation, atomic, typed_view
+from .memory import Allocation, all_written, atomic, typed_view
 from .order import Order
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Globals:
     def _divide(self, site: Site, at: Array, m: Array | None, size: int) -> list[tuple[Array, Allocation]]:
         """Lanes by allocation; those that access what is not allocated, or misaligned, are findings and left out."""
         chunk = self.chunk
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         where = chunk.broadcast(at)
         crooked = lanes & ((where & (size - 1)) != 0)
         if crooked.any():
@@ -105,7 +105,7 @@ class Globals:
                     o[inside] = v
             return tuple(out)
         if volatile or found.base in self.launch.tracked:  # who reads has to be known
-            m = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+            m = self.chunk.lanes(m)
             active, mask = self._lanes(m, self.chunk.broadcast(at))
         self.chunk.count(site, found.what, m, at, size)
         values = self._load_from(found, site, active, mask, raw, count, volatile)
@@ -134,7 +134,7 @@ class Globals:
             values = [found.data.view(raw)[index]]
         if not found.initialised:
             written = found.init.view(raw)
-            ones = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+            ones = all_written(raw)
             bad = np.zeros(at.shape, bool)
             for n in range(count):
                 bad |= written[offsets // each + n] != ones
@@ -164,7 +164,7 @@ class Globals:
             self.order.write(allocation, site, offsets, inside, each * len(values), volatile)
             index = offsets // each
             data, written = allocation.data.view(raw), allocation.init.view(raw)
-            ones = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+            ones = all_written(raw)
             for n, value in enumerate(given):
                 if self.chunk.reverse:
                     data[(index + n).ravel()[::-1]] = value.ravel()[::-1]
@@ -177,7 +177,7 @@ class Globals:
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
     ) -> Array:
         chunk = self.chunk
-        lanes = chunk.broadcast(chunk.everyone() if m is None else m)
+        lanes = chunk.lanes(m)
         out = np.zeros((chunk.blocks, chunk.threads), b.dtype)
         if not lanes.any():
             return out
@@ -188,7 +188,7 @@ class Globals:
             offsets = found.flat(chunk.broadcast(at)[inside] - found.base)
             self.order.update(found, site, offsets, inside, size)
             written = found.init.view(f"u{size}")
-            ones = int.from_bytes(b"\1" * size, "little")
+            ones = all_written(f"u{size}")
             unwritten = written[offsets // size] != ones
             if unwritten.any() and (op != "exch" or keep):
                 active = np.zeros(inside.shape, bool)

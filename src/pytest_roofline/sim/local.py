@@ -30,7 +30,7 @@ class Local:
 
     def _places(self, site: Site, at: Array, m: Array | None, each: int, count: int) -> tuple[Any, Array]:
         """Row, thread and index of each lane that stays inside, and the mask of those lanes."""
-        lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        lanes = self.chunk.lanes(m)
         at = self.chunk.broadcast(at)
         limit, size = self.chunk.program.flat.local_bytes, each * count
         aligned = size if count in (1, 2, 4) else each  # a struct that is passed on is no vector

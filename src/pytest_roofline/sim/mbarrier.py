@@ -28,7 +28,7 @@ class Mbarriers:
         self.seen: dict[tuple[int, int, int], Array] = {}  # (block, address, phase) -> the clock of each warp
 
     def _lanes(self, at: Array, m: Array | None) -> list[tuple[int, int, int]]:
-        lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        lanes = self.chunk.lanes(m)
         at = self.chunk.broadcast(at)
         return [(int(r), int(c), int(at[r, c])) for r, c in np.argwhere(lanes)]
 

@@ -143,13 +143,18 @@ class Arena:
             allocation.begin_launch()
 
 
+def all_written(raw: str) -> Any:
+    """What a shadow of written bytes holds for a value of the NumPy type ``raw`` all of which was written."""
+    return np.array(int.from_bytes(b"\1" * np.dtype(raw).itemsize, "little"), raw)
+
+
 # Atomics: one after the other, in the order of the lanes
 
 Combine = Callable[[Array, Array, Array], Array]
 AT: dict[str, Any] = {"add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
-def combine(op: str, kind: str) -> Combine:
+def combine(op: str) -> Combine:
     """The new value from the old one and the operands."""
     table: dict[str, Combine] = {
         "add": lambda old, b, c: old + b,
@@ -203,4 +208,4 @@ def typed_view(data: Array, op: str, kind: str) -> tuple[Array, Combine, int]:
         found = TABLE[op]((op, "rn", kind))
         assert found is not None
         return data.view(dtype), lambda old, b, c: found.run(old, b), dtype.itemsize
-    return data.view(dtype), combine(op, kind), dtype.itemsize
+    return data.view(dtype), combine(op), dtype.itemsize

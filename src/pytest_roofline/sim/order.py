@@ -178,7 +178,7 @@ class Order:
 
     def fence(self, m: Array | None) -> None:
         """What the blocks did so far is ordered before whoever synchronises with them from now on."""
-        lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        lanes = self.chunk.lanes(m)
         ids = self.numbers[lanes.any(axis=1), 0]
         self.launch.time += 1
         if self.launch.knows is None and math.prod(self.launch.grid) <= KNOWING:

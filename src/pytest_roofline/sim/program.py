@@ -130,7 +130,7 @@ class _Inliner:
             raise UnsupportedError(f"{function.name}: calls nest deeper than {MAX_DEPTH} (recursion?), not simulated")
         self.regs |= {name + suffix: kind for name, kind in function.regs.items()}
         # Static shared variables of a device function exist once, whoever calls it.
-        own = {v.name: v for v in (*function.variables.values(),) if v.space == "shared"}
+        own = {v.name: v for v in function.variables.values() if v.space == "shared"}
         self.variables |= own
         rest = [v for v in function.variables.values() if v.space != "shared"]
         rest += [] if function.entry else [*function.params, *function.results]

@@ -10,7 +10,7 @@ import numpy as np
 from ..device import POISON
 from .findings import MEMORY, UNINITIALISED, Site
 from .floats import Array
-from .memory import atomic, typed_view
+from .memory import all_written, atomic, typed_view
 from .races import ATOMIC, READ, WRITE, Races
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Shared:
         self.chunk.count(site, "shared", m, at, each * count)
         index = lanes.at // each
         view, init = self.data.view(raw), self.init.view(raw)
-        whole = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+        whole = all_written(raw)
         places = [(lanes.rows, index + n) for n in range(count)]
         unwritten = np.logical_or.reduce([init[here] != whole for here in places])
         if unwritten.any():
@@ -136,7 +136,7 @@ class Shared:
     def write(self, lanes: Lanes, values: tuple[Array, ...], raw: str) -> None:
         each = np.dtype(raw).itemsize
         index = lanes.at // each
-        ones = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+        ones = all_written(raw)
         for n, value in enumerate(values):
             value = self.gathered(lanes, value)
             order = slice(None, None, -1) if self.chunk.reverse else slice(None)
@@ -159,7 +159,7 @@ class Shared:
         """``target``: by lane the block whose memory it is, in a cluster; its own by default."""
         view, run, size = typed_view(self.data, op, kind)
         m = self.inside(site, m, at, size)
-        active = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        active = self.chunk.lanes(m)
         rows, threads = np.nonzero(active)
         if not rows.size:
             return np.zeros((1, 1), b.dtype)
@@ -169,11 +169,11 @@ class Shared:
         else:
             lanes = Lanes(target[rows, threads], threads, lanes.at, whole=False)
         self.chunk.count(site, "shared", m, at, size)
-        init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != int.from_bytes(b"\1" * size, "little")
+        init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != all_written(f"u{size}")
         own = Lanes(rows, threads, lanes.at, whole=False)
         if init.any() and (op != "exch" or keep):
             self.unwritten(site, own, init, size)
-        self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = int.from_bytes(b"\1" * size, "little")
+        self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = all_written(f"u{size}")
         where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
         first, second = (np.ascontiguousarray(self.gathered(own, v)) for v in (b, c))
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
@@ -189,7 +189,7 @@ class Shared:
         inside = self.inside(site, lanes, at, each * count)
         assert inside is not None
         rows, index = target[inside], at[inside] // each
-        whole = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+        whole = all_written(raw)
         values = []
         for n in range(count):
             out = np.zeros(lanes.shape, raw)
@@ -213,5 +213,5 @@ class Shared:
         rows, index = target[inside], at[inside] // each
         for n, value in enumerate(values):
             self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
-            self.init.view(raw)[rows, index + n] = np.array(int.from_bytes(b"\1" * each, "little"), raw)
+            self.init.view(raw)[rows, index + n] = all_written(raw)
         self.chunk.count(site, "shared", inside, at, each * len(values))

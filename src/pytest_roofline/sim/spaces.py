@@ -91,7 +91,7 @@ class Spaces:
 
     def _remote(self, site: Site, at: Array, m: Array | None) -> tuple[Array, Array, Array]:
         """Lanes, row of the block whose memory each addresses, and the offset there."""
-        lanes = self.chunk.broadcast(self.chunk.everyone() if m is None else m)
+        lanes = self.chunk.lanes(m)
         size = math.prod(self.chunk.program.flat.cluster)
         rows = np.arange(self.chunk.blocks)[:, None]
         rank = (self.chunk.broadcast(at) >> 24) - 1

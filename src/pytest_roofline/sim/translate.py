@@ -29,7 +29,7 @@ from .special import known
 
 @dataclass
 class Program:
-    """A kernel ready to run. ``functions`` by block; ``sync`` says which blocks need company to start."""
+    """A kernel ready to run. ``functions`` by block of code; ``gates`` are the blocks that need company to start."""
 
     name: str
     flat: Flat
@@ -41,7 +41,6 @@ class Program:
     notes: tuple[str, ...]
     gates: dict[int, Instr] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)  # gates that all lanes of a chunk together just pass
-    text: str = ""
 
 
 def translate(module: Module, name: str) -> Program:
@@ -84,7 +83,6 @@ class Translator:
             flushes=self.flushes,
             granule={space: granule(self.flat, space) for space in ("shared", "global")},
             notes=self.flat.notes,
-            text=text,
         )
         program.gates = {block.index: block.body[0] for block in self.flat.blocks if block.sync}
         program.open = {index for index, item in program.gates.items() if opens_for_all(item)}
