@@ -134,19 +134,18 @@ class Chunk:
     def run(self) -> None:
         pending: dict[int, Array | None] = {0: self.alive}
         stuck: set[int] = set()
-        turn = 0
         while pending:
             ready = [block for block in pending if block not in stuck]
             if not ready:
                 self.barriers.resolve(pending)
                 stuck.clear()
                 continue
-            turn += 1
-            if turn % FAIR == 0:
+            self.turn += 1
+            if self.turn % FAIR == 0:
                 block = min(ready, key=lambda waiting: self.since.get(waiting, 0))
             else:
                 block = max(ready) if self.reverse else min(ready)
-            self.turn, m = turn, pending.pop(block)
+            m = pending.pop(block)
             if block in self.program.gates:
                 m, waiting = self.barriers.gate(block, m, pending)
                 if waiting is not None:
@@ -175,36 +174,37 @@ class Chunk:
             ran.warps += warps
             after = functions[block](self, m)
             if type(after) is int:
-                following, other = after, None
+                following, parted = after, False
             elif len(after) == 3:
-                following, other = self._part(after, m, pending)
+                following, parted = self._part(after, m, pending)
             else:
                 for target, lanes in after[0]:
                     self.join(pending, target, lanes)
                 return True
             on = following not in gates or (m is None and following in self.program.open)
-            if other is None and not pending and following != EXIT and on:
+            if not parted and not pending and following != EXIT and on:
                 block = following
                 continue
-            if other is None:
+            if not parted:
                 self.join(pending, following, m)
             return True
 
-    def _part(self, after: Any, m: Array | None, pending: dict[int, Array | None]) -> tuple[int, bool | None]:
+    def _part(self, after: Any, m: Array | None, pending: dict[int, Array | None]) -> tuple[int, bool]:
+        """Where the lanes go on, and whether they parted; those that did wait where they went."""
         p, yes, no = after
         if m is None:
             if p.all():
-                return yes, None
+                return yes, False
             if not p.any():
-                return no, None
+                return no, False
             self.join(pending, yes, p)
             self.join(pending, no, ~p)
             return yes, True
         taken, left = m & p, m & ~p
         if not left.any():
-            return yes, None
+            return yes, False
         if not taken.any():
-            return no, None
+            return no, False
         self.join(pending, yes, taken)
         self.join(pending, no, left)
         return yes, True

@@ -61,7 +61,9 @@ class Order:
             return bad
         mine = np.broadcast_to(mine, bad.shape)
         known = knows[mine, np.where(who < 0, -who, 0)]
-        several = (who == SEVERAL) & np.asarray(knows.any(axis=1))[mine]  # of several it is not known which
+        several = who == SEVERAL
+        if several.any():  # it is not known which: whoever has learnt of anybody is given the benefit of the doubt
+            several = several & np.asarray(knows.any(axis=1))[mine]
         return bad & ~(several | ((who < 0) & (known >= found.times[role][at])))
 
     def _conflict(self, found: Allocation, role: str, places: list[Array], mine: Array) -> Conflict | None:

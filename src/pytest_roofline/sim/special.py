@@ -37,25 +37,49 @@ def known(name: str) -> bool:
 
 def special(chunk: Chunk, name: str) -> Array:
     """The special register ``name``, one that is :func:`known`."""
-    launch, cluster = chunk.launch, chunk.program.flat.cluster
-    base, _, axis = name[1:].partition(".")
-    numbers = chunk.numbers.astype(np.int64)[:, None]
-    thread = np.arange(chunk.threads, dtype=np.int64)[None]
-    lane = thread & 31
+    if name == "WARP_SZ":
+        found: Array | int = 32
+    else:
+        base, _, axis = name[1:].partition(".")
+        found = _along(chunk, base, AXES[axis]) if axis else _plain(chunk, base)
+    array = np.asarray(found)
+    return (array if array.ndim == 2 else array.reshape(1, 1)).astype(np.uint32)
 
-    def split(value: Array, extents: tuple[int, ...]) -> Array:
-        n = AXES[axis]
-        return value // math.prod(extents[:n]) % extents[n]
 
-    blocks = [split_block(numbers, launch.grid, n) for n in range(3)]
-    in_cluster = [blocks[n] % cluster[n] for n in range(3)]
-    rank = in_cluster[0] + cluster[0] * (in_cluster[1] + cluster[1] * in_cluster[2])
-    bit = np.int64(1) << lane
+def coordinate(numbers: Array, extents: tuple[int, int, int], axis: int) -> Array:
+    """The coordinate along ``axis`` of linear numbers, x first."""
+    return numbers // math.prod(extents[:axis]) % extents[axis]
+
+
+def _numbers(chunk: Chunk) -> tuple[Array, Array]:
+    """Linear numbers of the chunk's blocks, as a column, and of a block's threads, as a row."""
+    return chunk.numbers.astype(np.int64)[:, None], np.arange(chunk.threads, dtype=np.int64)[None]
+
+
+def _along(chunk: Chunk, base: str, axis: int) -> Array | int:
+    launch, cluster = chunk.launch, chunk.program.flat.cluster[axis]
+    numbers, thread = _numbers(chunk)
+    block = coordinate(numbers, launch.grid, axis)
     values: dict[str, Array | int] = {
-        "tid": split(thread, launch.block) if axis else 0,
-        "ntid": launch.block[AXES[axis]] if axis else 0,
-        "ctaid": blocks[AXES[axis]] if axis else 0,
-        "nctaid": launch.grid[AXES[axis]] if axis else 0,
+        "tid": coordinate(thread, launch.block, axis),
+        "ntid": launch.block[axis],
+        "ctaid": block,
+        "nctaid": launch.grid[axis],
+        "cluster_ctaid": block % cluster,
+        "cluster_nctaid": cluster,
+        "clusterid": block // cluster,
+        "nclusterid": launch.grid[axis] // cluster,
+    }
+    return values[base]
+
+
+def _plain(chunk: Chunk, base: str) -> Array | int:
+    launch, cluster = chunk.launch, chunk.program.flat.cluster
+    numbers, thread = _numbers(chunk)
+    lane = thread & 31
+    bit = np.int64(1) << lane
+    x, y, z = (coordinate(numbers, launch.grid, axis) % cluster[axis] for axis in range(3))
+    values: dict[str, Array | int] = {
         "laneid": lane,
         "warpid": thread >> 5,
         "nwarpid": chunk.warps,
@@ -69,19 +93,7 @@ def special(chunk: Chunk, name: str) -> Array:
         "gridid": 1,
         "dynamic_smem_size": launch.shared,
         "total_smem_size": launch.shared + chunk.program.flat.static_shared,
-        "cluster_ctaid": in_cluster[AXES[axis]] if axis else 0,
-        "cluster_nctaid": cluster[AXES[axis]] if axis else 0,
-        "cluster_ctarank": rank,
+        "cluster_ctarank": x + cluster[0] * (y + cluster[1] * z),
         "cluster_nctarank": math.prod(cluster),
-        "clusterid": blocks[AXES[axis]] // cluster[AXES[axis]] if axis else 0,
-        "nclusterid": launch.grid[AXES[axis]] // cluster[AXES[axis]] if axis else 0,
     }
-    if name == "WARP_SZ":
-        return np.full((1, 1), 32, np.uint32)
-    found = np.asarray(values[base])
-    return (found if found.ndim == 2 else found.reshape(1, 1)).astype(np.uint32)
-
-
-def split_block(numbers: Array, grid: tuple[int, int, int], axis: int) -> Array:
-    """The coordinate of linear block numbers."""
-    return numbers // math.prod(grid[:axis]) % grid[axis]
+    return values[base]
