@@ -49,7 +49,7 @@ def compare(mods: tuple[str, ...]) -> Alu | None:
     join = {"and": operator.and_, "or": operator.or_, "xor": operator.xor, None: None}[combine]
     if kind.startswith(("f16", "bf16")):
         wide, flush16 = formats(kind)[0], flusher(kind, mods)
-        base = fpmode.without_flushing_if_on(lambda a, b: test(wide(flush16(a)), wide(flush16(b))))
+        base = fpmode.without_flushing(lambda a, b: test(wide(flush16(a)), wide(flush16(b))))
     else:
         base = test
     run = base if join is None else lambda a, b, c: join(base(a, b), c)
@@ -132,7 +132,7 @@ def _float_to_int(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array], 
         nan = np.isnan(v)
         return np.where(nan, _of_nan(to, of), r) if nan.any() else r
 
-    return run if of != "f16" and of != "bf16" else fpmode.without_flushing_if_on(run)
+    return run if of != "f16" and of != "bf16" else fpmode.without_flushing(run)
 
 
 def _of_nan(to: str, of: str) -> Any:
@@ -198,7 +198,7 @@ def _float_to_float(to: str, of: str, mods: tuple[str, ...]) -> Callable[[Array]
         r = v.astype(DTYPES[to])
         return r * r.dtype.type(1) if "ftz" in mods else r
 
-    return fpmode.without_flushing_if_on(run) if to in NARROW or of in NARROW else run
+    return fpmode.without_flushing(run) if to in NARROW or of in NARROW else run
 
 
 def _pair(mods: tuple[str, ...]) -> Alu:
@@ -209,7 +209,7 @@ def _pair(mods: tuple[str, ...]) -> Alu:
         v = np.where(v < 0, np.float32(0), v) if "relu" in mods else v
         return back(v, mode).astype(np.uint32)
 
-    run = fpmode.without_flushing_if_on(lambda a, b: (one(a) << U(16)) | one(b))
+    run = fpmode.without_flushing(lambda a, b: (one(a) << U(16)) | one(b))
     return Alu(run, ("f4", "f4"), "u4")
 
 

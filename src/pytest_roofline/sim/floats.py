@@ -157,7 +157,7 @@ def exactly(exact: Callable[..., Any], kind: type, mode: str, negate: tuple[int,
                 out[tuple(at)] = rounded(value, kind, mode)
         return out
 
-    return fpmode.without_flushing_if_on(run)
+    return fpmode.without_flushing(run)
 
 
 def rounded(value: Fraction, kind: type, mode: str) -> float:

@@ -60,44 +60,7 @@ def flushing(on: bool) -> Iterator[None]:
 
 
 def without_flushing(function: Any) -> Any:
-    """``function`` for use within :func:`flushing`: it computes with denormals."""
-    modes = _modes()
-    if modes is None:
-        return function
-    load, plain, flush = modes
-
-    def exact(*args: Any) -> Any:
-        load(plain)
-        try:
-            return function(*args)
-        finally:
-            load(flush)
-
-    return exact
-
-
-def flush(values: np.ndarray) -> np.ndarray:
-    """Denormals of float32 ``values`` as zeros of the same sign, in software."""
-    bits = values.view(np.uint32)
-    small = (bits & np.uint32(0x7F800000)) == 0
-    return np.where(small, bits & np.uint32(0x80000000), bits).view(np.float32)
-
-
-def flushed(function: Any) -> Any:
-    """``function`` with float32 operands and result flushed in software."""
-
-    def is_f4(value: Any) -> bool:
-        return isinstance(value, np.ndarray) and value.dtype == np.float32
-
-    def software(*args: Any) -> Any:
-        result = function(*[flush(a) if is_f4(a) else a for a in args])
-        return flush(result) if is_f4(result) else result
-
-    return software
-
-
-def without_flushing_if_on(function: Any) -> Any:
-    """:func:`without_flushing`, for functions that may be called in either mode."""
+    """``function``, computing with denormals wherever it is called, inside of :func:`flushing` or not."""
     modes = _modes()
     if modes is None:
         return function
@@ -118,3 +81,23 @@ def without_flushing_if_on(function: Any) -> Any:
 @cache
 def _fegetenv() -> Any:
     return ctypes.CDLL("libm.so.6").fegetenv
+
+
+def flush(values: np.ndarray) -> np.ndarray:
+    """Denormals of float32 ``values`` as zeros of the same sign, in software."""
+    bits = values.view(np.uint32)
+    small = (bits & np.uint32(0x7F800000)) == 0
+    return np.where(small, bits & np.uint32(0x80000000), bits).view(np.float32)
+
+
+def flushed(function: Any) -> Any:
+    """``function`` with float32 operands and result flushed in software."""
+
+    def is_f4(value: Any) -> bool:
+        return isinstance(value, np.ndarray) and value.dtype == np.float32
+
+    def software(*args: Any) -> Any:
+        result = function(*[flush(a) if is_f4(a) else a for a in args])
+        return flush(result) if is_f4(result) else result
+
+    return software

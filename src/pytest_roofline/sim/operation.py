@@ -63,7 +63,7 @@ def saturated(run: Callable[..., Array], mods: tuple[str, ...]) -> Callable[...,
 def rounds_then_flushes(run: Callable[..., Array], mods: tuple[str, ...]) -> Callable[..., Array]:
     """``run`` needs denormals to round by; .ftz flushes its operands before and its result after."""
     flushed: Callable[..., Array] = fpmode.flushed(run) if "ftz" in mods else run
-    return fpmode.without_flushing_if_on(flushed)
+    return fpmode.without_flushing(flushed)
 
 
 def formats(kind: str) -> tuple[Callable[..., Array], Callable[..., Array]]:
@@ -103,5 +103,5 @@ def narrow(run: Callable[..., Array], kind: str, mods: tuple[str, ...] = ()) -> 
         return flush16(back(r))
 
     # The values are float32 normals or computed with float32's denormals as they are: never flushed by the CPU.
-    safe = fpmode.without_flushing_if_on(one)
+    safe = fpmode.without_flushing(one)
     return halves(safe) if kind.endswith("x2") else safe

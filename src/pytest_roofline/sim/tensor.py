@@ -96,7 +96,7 @@ def _mma(
     return tuple(v.reshape(v.shape[0], -1) for v in outputs)
 
 
-mma = fpmode.without_flushing_if_on(_mma)
+mma = fpmode.without_flushing(_mma)
 
 
 def load_matrix(chunk: Chunk, site: Site, at: Array, count: int, trans: bool, m: Array | None) -> tuple[Array, ...]:
