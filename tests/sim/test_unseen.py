@@ -389,6 +389,7 @@ def test_atomics_on_the_memory_of_another_block_of_the_cluster():
     [
         "max.s32.relu %0, %1, %1;",
         "max.relu.s32 %0, %1, %1;",
+        "fma.rn.oob.f16x2 %0, %1, %1, %1;",
         "{ .reg .pred p; lop3.or.b32 %0|p, %1, %1, %1, 0x3f, 0; }",
         "vadd.s32.s32.s32 %0, %1, %1;",
     ],
