@@ -6,7 +6,8 @@ Everything expensive is made on first use. Knows pytest-benchmark's fixture, but
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from .device import NOT_CHECKED
 from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
 from .gpu import device as cuda
 from .gpu import sanitizer, telemetry
-from .gpu.child import rung_job
+from .gpu.child import ChildJob, rung_job
 from .gpu.sanitizer_report import CLEAN, FINDINGS, Report
 from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
@@ -33,6 +34,7 @@ from .simulated import Simulator, agreed
 from .timing import Stamp
 
 MIN_ROUNDS = 31
+VOLATILE = "volatile shared memory"
 
 
 @dataclass(frozen=True)
@@ -231,10 +233,9 @@ class Session:
         ``images`` replace the rung's own sources.
         Errors: :class:`~pytest_roofline.simulated.DisagreementError` if the two come to different verdicts.
         """
-        assert self.settings.ladder is not None
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
-        note = "volatile shared memory" if volatile else ""
+        note = VOLATILE if volatile else ""
         try:
             images = images or images_of(self.ladder, rung, self.device.arch, volatile)
         except CompileError as error:
@@ -252,9 +253,38 @@ class Session:
             if simulated.verdict == FINDINGS:
                 return simulated
             raise
+        return agreed(tool.check(which, self._sanitizer_job(which, rung, shape, images, note)), simulated)
+
+    def _sanitizer_job(
+        self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image], note: str = ""
+    ) -> ChildJob:
+        assert self.settings.ladder is not None
         verify = which == "memcheck"  # the other tools slow a kernel down, and one answer is enough
-        job = rung_job(self.settings.ladder, rung, shape, images, self.gpu.index, verify, note)
-        return agreed(tool.check(which, job), simulated)
+        return rung_job(self.settings.ladder, rung, shape, images, self.gpu.index, verify, note)
+
+    @contextmanager
+    def sanitizing_ahead(self, calls: Iterable[tuple[Rung, str, Shape, bool]]) -> Iterator[None]:
+        """compute-sanitizer in the background for ``calls`` of :meth:`sanitize` (rung, tool, shape, volatile).
+
+        Nothing at all where only the simulator checks. What was not asked for in the end is dropped.
+        """
+        try:
+            tool = None if self.missing else self.sanitizer
+        except SanitizerNotFoundError:
+            tool = None
+        if tool is None:
+            yield
+            return
+        jobs = []
+        for rung, which, shape, volatile in calls:
+            with suppress(CompileError):  # sanitize() says so
+                images = images_of(self.ladder, rung, self.gpu.arch, volatile)
+                jobs.append((which, self._sanitizer_job(which, rung, shape, images, VOLATILE if volatile else "")))
+        tool.start(jobs)
+        try:
+            yield
+        finally:
+            tool.stop()
 
     def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
         """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.

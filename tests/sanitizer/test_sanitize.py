@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pytest_roofline.gpu.sanitizer import nearest_shape
 from pytest_roofline.gpu.sanitizer_report import CLEAN, Report
 from pytest_roofline.ladder import Rung, Shape
+from pytest_roofline.session import Session
 
 pytestmark = pytest.mark.sanitizer
 
 WANTED = Shape(8, 1000)  # 1000 = 3 * 256 + 232: the last trip of a block's loop has idle threads
 Sanitize = Callable[..., Report]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ahead(request: pytest.FixtureRequest, roofline_session: Session) -> Iterator[None]:
+    """Starts compute-sanitizer for all tests of this file; a worker of pytest-xdist does not know which are its own."""
+    calls = []
+    if not hasattr(request.config, "workerinput"):
+        for item in request.session.items:
+            if item.path == request.path and isinstance(item, pytest.Function):
+                of = item.callspec.params
+                volatile = of.get("volatile", False)
+                calls.append((of["rung"], of.get("which", "racecheck"), nearest_shape(of["rung"], WANTED), volatile))
+    with roofline_session.sanitizing_ahead(calls):
+        yield
 
 
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])

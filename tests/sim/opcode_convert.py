@@ -89,8 +89,8 @@ def float_to_integer() -> Iterator[Case]:
 
 
 def converted(a: int, source: str, target: str, mode: str, ftz: bool = False, **how: bool) -> Any:
-    """``ftz`` flushes single precision only, on both sides."""
-    if ftz and source == "f32":
+    """``ftz`` flushes single precision only, on both sides; not before f16 rounded down or up, as an H200 has it."""
+    if ftz and source == "f32" and not (target == "f16" and mode in ("rm", "rp")):
         a = F32.flushed(a)
     return finished(FORMATS[target], FORMATS[source].number(a), mode, ftz=ftz and target == "f32", **how)
 
@@ -163,9 +163,12 @@ def narrow() -> Iterator[Case]:
 
 
 def to_tf32(a: int) -> Any:
-    """Ties away from zero at ten bits of fraction; PTX leaves the thirteen bits below them open."""
+    """Ties away from zero at ten bits of fraction; PTX leaves the thirteen bits below them open.
+
+    A NaN with nothing but those thirteen may so become an infinity, as it does on an H200.
+    """
     if F32.is_nan(a):
-        return F32.is_nan
+        return lambda bits: F32.is_nan(bits) or bits >> 13 == a >> 13
     wanted = a if a & 0x7FFFFFFF == F32.infinity else a + 0x1000
     return lambda bits: bits >> 13 == wanted >> 13
 

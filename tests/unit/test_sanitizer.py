@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,34 @@ class TestSession:
         fake = FakeTool(tmp_path, report=RACE, code=86)
         assert Sanitizer(fake.tool, "sm_90", timeout_s=20).check("racecheck", JOB).verdict == FINDINGS
         assert len(fake.seen()) == 1
+
+    def test_a_job_that_was_started_runs_once(self, tmp_path: Path) -> None:
+        fake = FakeTool(tmp_path, report=RACE, code=3)
+        tool = Sanitizer(fake.tool, "sm_89")
+        other = dataclasses.replace(JOB, label="n3 9x1000")
+        tool.start([("racecheck", JOB), ("racecheck", other)])
+        assert tool.check("racecheck", JOB).verdict == FINDINGS
+        assert tool.check("racecheck", other).subject == "n3 9x1000"
+        tool.stop()
+        assert len(fake.seen()) == 2
+        assert tool.check("racecheck", JOB).verdict == FINDINGS, "and again when it is asked for again"
+        assert len(fake.seen()) == 3
+
+    def test_stop_ends_what_nobody_asked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sanitizer, "AT_A_TIME", 1)
+        fake = FakeTool(tmp_path, report=RACE, code=3)
+        tool = Sanitizer(fake.tool, "sm_89")
+        tool.start([("racecheck", dataclasses.replace(JOB, label=f"n3 {rows}x1000")) for rows in range(1, 30)])
+        tool.stop()
+        ran = len(fake.seen()) if (tmp_path / "config.json.seen").exists() else 0
+        assert ran < 29
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
+
+    def test_one_kernel_alone(self, tmp_path: Path) -> None:
+        fake = FakeTool(tmp_path, report=RACE, code=3)
+        assert check(fake.tool, "racecheck", JOB, kernel="rms_n3").verdict == FINDINGS
+        (run,) = fake.seen()
+        assert run["args"][run["args"].index("--kernel-name") + 1] == "kernel_name=rms_n3"
 
     def test_canary_that_does_not_compile(self, tmp_path: Path) -> None:
         """An architecture that the compiler doesn't know leaves the session without a planted defect: not checked."""

@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +32,7 @@ TOOLKIT = "/usr/local/cuda"
 NOT_COPIED = ("docs", "include", "x86")  # parts of the wheel that the tool does not need to run
 VERSION_LIMIT_S = 30
 LIMIT_S = 120.0
+AT_A_TIME = 8  # children, each with a CUDA context of some 500 MB
 
 # The lowest severity too: writes of identical data are "info", and "zero hazards" means all. --padding keeps
 # allocations apart, for one past the end of an array may otherwise be the start of the next.
@@ -157,8 +159,10 @@ def _runnable_copy(tree: Path, target: Path) -> Path:
     return target
 
 
-def check(tool: Tool, which: str, job: ChildJob, timeout_s: float = LIMIT_S) -> Report:
+def check(tool: Tool, which: str, job: ChildJob, timeout_s: float = LIMIT_S, kernel: str = "") -> Report:
     """Run ``job`` under ``which``: "racecheck", "memcheck", "initcheck" or "synccheck"; at most ``timeout_s`` seconds.
+
+    With ``kernel`` only the launches of that one are looked at: findings may name a device function instead of it.
 
     Never raises for what the tool or the child does: whatever is not a proof is the verdict "not checked".
     """
@@ -167,6 +171,7 @@ def check(tool: Tool, which: str, job: ChildJob, timeout_s: float = LIMIT_S) -> 
     with tempfile.TemporaryDirectory(prefix="roofline-") as folder:
         log = Path(folder) / "report.txt"  # apart from the child's output, or lines of the two could interleave
         command = [str(tool.path), "--tool", which, "--error-exitcode", str(ERROR_EXIT_CODE)]
+        command += ["--kernel-name", f"kernel_name={kernel}"] if kernel else []
         command += [*COMMON_FLAGS, *FLAGS[which], "--log-file", str(log).replace("%", "%%")]
         child = run_child(job, command, timeout_s)
         text = log.read_text(errors="replace") if log.is_file() else ""
@@ -200,6 +205,29 @@ class Sanitizer:
     device: int = 0
     timeout_s: float = LIMIT_S
     _canaries: dict[str, Report] = field(default_factory=dict)
+    _started: list[tuple[str, ChildJob, Future[Report]]] = field(default_factory=list)
+
+    def start(self, jobs: Iterable[tuple[str, ChildJob]]) -> None:
+        """Run each (tool, job) in the background. A later :meth:`check` of the same waits for its report.
+
+        A child takes seconds, most of them to start, so that several at a time are no slower than one.
+        """
+        pool = ThreadPoolExecutor(max(1, min(AT_A_TIME, (os.cpu_count() or 1) // 2)))
+        self._started += [(tool, job, pool.submit(check, self.tool, tool, job, self.timeout_s)) for tool, job in jobs]
+        pool.shutdown(wait=False)
+
+    def stop(self) -> None:
+        """Drop what was started and has not begun, and wait for the rest."""
+        futures = [future for _, _, future in self._started]
+        self._started.clear()
+        wait([future for future in futures if not future.cancel()])
+
+    def _report(self, which: str, job: ChildJob) -> Report:
+        for started in self._started:
+            if started[:2] == (which, job):
+                self._started.remove(started)
+                return started[2].result()
+        return check(self.tool, which, job, self.timeout_s)
 
     def canary(self, which: str) -> Report:
         if which not in self._canaries:
@@ -208,7 +236,7 @@ class Sanitizer:
 
     def check(self, which: str, job: ChildJob) -> Report:
         """:func:`check`, with "clean" only where this session's planted defect was found."""
-        report = check(self.tool, which, job, self.timeout_s)
+        report = self._report(which, job)
         if report.verdict != CLEAN:
             return report
         canary = self.canary(which)
