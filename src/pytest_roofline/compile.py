@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,10 @@ class Image:
     path: Path  # the cubin on disk
 
     def kernels(self) -> tuple[str, ...]:
+        return self._kernels
+
+    @cached_property
+    def _kernels(self) -> tuple[str, ...]:
         return tuple(re.findall(r"^\s*\.visible \.entry (\w+)\(", self.ptx, re.MULTILINE))
 
     def parameters(self, kernel: str) -> tuple[str, ...]:

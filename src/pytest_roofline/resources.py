@@ -6,8 +6,10 @@ NVRTC puts the report into the program log (``--ptxas-options=-v``), nvcc prints
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 
 from .compile import Image
 from .errors import ToolOutputError
@@ -86,7 +88,8 @@ def of_kernel(image: Image, kernel: str) -> Resources:
     return of_image(image)[kernel]
 
 
-def of_image(image: Image) -> dict[str, Resources]:
+@lru_cache(maxsize=64)  # an image with hundreds of kernels is asked for each of them
+def of_image(image: Image) -> Mapping[str, Resources]:
     """Resources of every kernel of ``image``, in its order; :class:`ToolOutputError` if the report lacks one."""
     found = parse(image.log)
     for kernel in image.kernels():
@@ -98,7 +101,7 @@ def of_image(image: Image) -> dict[str, Resources]:
             raise ToolOutputError(
                 f"ptxas's report for {image.name} is for {found[kernel].arch}, the image is for {image.arch}"
             )
-    return {kernel: found[kernel] for kernel in image.kernels()}
+    return MappingProxyType({kernel: found[kernel] for kernel in image.kernels()})
 
 
 def _explain_failure(line: str, reason: str) -> str:
