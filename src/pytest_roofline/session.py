@@ -35,6 +35,7 @@ from .timing import Stamp
 
 MIN_ROUNDS = 31
 VOLATILE = "volatile shared memory"
+Call = tuple[Rung, str, Shape, bool, Mapping[str, Image] | None]
 
 
 @dataclass(frozen=True)
@@ -263,8 +264,8 @@ class Session:
         return rung_job(self.settings.ladder, rung, shape, images, self.gpu.index, verify, note)
 
     @contextmanager
-    def sanitizing_ahead(self, calls: Iterable[tuple[Rung, str, Shape, bool]]) -> Iterator[None]:
-        """compute-sanitizer in the background for ``calls`` of :meth:`sanitize` (rung, tool, shape, volatile).
+    def sanitizing_ahead(self, calls: Iterable[Call]) -> Iterator[None]:
+        """compute-sanitizer in the background for ``calls`` of :meth:`sanitize`, with the arguments of each in order.
 
         Nothing at all where only the simulator checks. What was not asked for in the end is dropped.
         """
@@ -276,10 +277,10 @@ class Session:
             yield
             return
         jobs = []
-        for rung, which, shape, volatile in calls:
+        for rung, which, shape, volatile, images in calls:
             with suppress(CompileError):  # sanitize() says so
-                images = images_of(self.ladder, rung, self.gpu.arch, volatile)
-                jobs.append((which, self._sanitizer_job(which, rung, shape, images, VOLATILE if volatile else "")))
+                made = images or images_of(self.ladder, rung, self.gpu.arch, volatile)
+                jobs.append((which, self._sanitizer_job(which, rung, shape, made, VOLATILE if volatile else "")))
         tool.start(jobs)
         try:
             yield

@@ -147,6 +147,25 @@ def rising() -> dict[str, np.ndarray]:
     return {"x": (np.float32(0.02) * np.arange(4096, dtype=np.float32))[None, :].repeat(2, axis=0)}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ahead(request, roofline_session, ladder):
+    """Starts compute-sanitizer for all tests of this file; a worker of pytest-xdist does not know which are its own."""
+    calls = []
+    if not roofline_session.missing and not hasattr(request.config, "workerinput"):
+        arch = roofline_session.gpu.arch
+        mutants = {
+            item.callspec.params["mutant"]
+            for item in request.session.items
+            if item.path == request.path and "sanitize" in item.fixturenames
+        }
+        for mutant in mutants:
+            which, volatile = ("racecheck", True) if mutant in BARRIERS else ("memcheck", False)
+            images = mutant.images(ladder, arch, volatile)
+            calls.append((ladder.rung(mutant.rung), which, Shape(8, 1000), volatile, images))
+    with roofline_session.sanitizing_ahead(calls):
+        yield
+
+
 @pytest.fixture
 def answers(device, ladder):
     """``answers(mutant, shape, inputs=None)`` is the correctness check on the mutant's image."""

@@ -26,7 +26,8 @@ def ahead(request: pytest.FixtureRequest, roofline_session: Session) -> Iterator
             if item.path == request.path and isinstance(item, pytest.Function):
                 of = item.callspec.params
                 volatile = of.get("volatile", False)
-                calls.append((of["rung"], of.get("which", "racecheck"), nearest_shape(of["rung"], WANTED), volatile))
+                shape = nearest_shape(of["rung"], WANTED)
+                calls.append((of["rung"], of.get("which", "racecheck"), shape, volatile, None))
     with roofline_session.sanitizing_ahead(calls):
         yield
 

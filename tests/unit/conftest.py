@@ -22,7 +22,7 @@ from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - b
 
 LADDER = ROOT / "kernels" / "ladder.py"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
-PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "no_cpu_info", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
+PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "in_a_test", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def shipped():
 class Project:
     """A project of its own in a temporary folder; :meth:`run` runs pytest in it.
 
-    In a new process, for what a process holds (device, environment) must not leak into it; on the fake GPU, of which
-    nothing is left, in this one, which takes a third of the time.
+    In a new process, for what a process holds (device, environment) must not leak into it; or in this one, which takes
+    a third of the time, where that does not matter: on the fake GPU, without one, and to save and compare runs.
     """
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ class Project:
 
     def fake_gpu(self, **how: object) -> None:
         """Run on the fake GPU of fakes/fake_gpu.py; ``how`` are its variables, slower=1.1 for FAKE_SLOWER."""
-        self.plugins, self.start = (*PLUGINS, "-p", "fake_gpu"), self.pytester.runpytest_inprocess
+        self.in_this_process("-p", "fake_gpu")
         for name, value in how.items():
             self.monkeypatch.setenv(f"FAKE_{name.upper()}", str(value))
 
@@ -92,7 +92,16 @@ class Project:
         self.plugins = ("-p", "pytest_roofline.plugin")
 
     def hide_gpu(self) -> None:
+        """Run without a GPU, whether there is one or not."""
+        self.in_this_process("-p", "no_gpu")
+
+    def in_a_process(self) -> None:
+        """Run without a GPU in a new process, where no driver answers: as it truly is."""
+        self.plugins, self.start = PLUGINS, self.pytester.runpytest_subprocess
         self.monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+
+    def in_this_process(self, *plugins: str) -> None:
+        self.plugins, self.start = (*PLUGINS, *plugins), self.pytester.runpytest_inprocess
 
     def run(self, *args: str) -> pytest.RunResult:
         return self.start(*self.plugins, "-p", "no:cacheprovider", *args)

@@ -11,6 +11,7 @@ FOREIGN = Path(__file__).parent / "foreign"
 
 def test_without_a_gpu_one_line_says_what_was_not_checked(project):
     """Times are skipped, the run is green, and the header and one line at the end say why."""
+    project.in_a_process()
     result = project.run("-k", "s3")
     result.assert_outcomes(skipped=5, passed=1, deselected=project.cases - 6)
     result.stdout.fnmatch_lines(
@@ -23,6 +24,7 @@ def test_without_a_gpu_one_line_says_what_was_not_checked(project):
 @pytest.mark.parametrize("option", ["--roofline-require-gpu", "--roofline-device=cuda"])
 def test_a_required_gpu_that_is_missing_is_an_error(project, option):
     """With the GPU required the run stops with the reason, instead of skipping."""
+    project.in_a_process()
     result = project.run(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *no usable NVIDIA driver or device*"])
@@ -63,6 +65,7 @@ def test_unknown_values_of_options_name_the_valid_ones(project):
 @pytest.mark.parametrize("only", [(), ("--benchmark-only",)])
 def test_c46_perf_tests_stop_under_xdist(project, only):
     """-n 2, with and without --benchmark-only, ends red with one clear sentence."""
+    project.in_a_process()
     result = project.run("-n", "2", *only)
     assert result.ret != 0
     text = result.stdout.str() + result.stderr.str()
@@ -73,6 +76,7 @@ def test_c46_perf_tests_stop_under_xdist(project, only):
 
 def test_c46_the_rest_runs_under_xdist(project):
     """-n 2 with the perf tests left out, as the sentence says, runs what is left."""
+    project.in_a_process()
     result = project.run("-n", "2", "-m", "not perf")
     result.assert_outcomes(passed=2)
     assert result.ret == 0

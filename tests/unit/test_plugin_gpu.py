@@ -1,4 +1,4 @@
-"""Saving, comparing and gating real measurements, each run of pytest in a process of its own. Needs a GPU."""
+"""Saving, comparing and gating real measurements. Needs a GPU."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def measured(cuda_device, empty_project, saved):
     """A project with the shipped ladder and one saved run; ``baseline`` is its file."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
+    empty_project.in_this_process()
     return empty_project.with_saved(saved, *SAVED)
 
 

@@ -1,0 +1,20 @@
+"""A pytest plugin for runs of pytest within a test: what pytest-benchmark does slowly, and what it leaves open.
+
+Asking about the CPU takes it a second, and nobody reads the answer; the file of --benchmark-json is never closed, which
+turns up as a warning in whichever test comes later.
+"""
+
+import pytest
+import pytest_benchmark.plugin
+
+patch = pytest.MonkeyPatch()
+
+
+def pytest_configure() -> None:
+    patch.setattr(pytest_benchmark.plugin, "get_cpu_info", dict)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    patch.undo()
+    if file := config.getoption("benchmark_json", None):
+        file.close()
