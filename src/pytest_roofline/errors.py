@@ -59,5 +59,9 @@ class SanitizerNotFoundError(RooflineError):
     """compute-sanitizer is not there; the message says where it was looked for and what to install."""
 
 
+class CountersError(RooflineError):
+    """Hardware counters could not be read; the message says why and what to do."""
+
+
 class NotCheckedError(RooflineError):
     """A check that was required could not be made. Nothing is known about what it would have found."""

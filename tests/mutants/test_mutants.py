@@ -7,6 +7,8 @@ mutant and not a pass.
 from __future__ import annotations
 
 import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,10 +160,14 @@ def ahead(request, roofline_session, ladder):
             for item in request.session.items
             if item.path == request.path and "sanitize" in item.fixturenames
         }
-        for mutant in mutants:
+
+        def call(mutant):
             which, volatile = ("racecheck", True) if mutant in BARRIERS else ("memcheck", False)
             images = mutant.images(ladder, arch, volatile)
-            calls.append((ladder.rung(mutant.rung), which, Shape(8, 1000), volatile, images))
+            return ladder.rung(mutant.rung), which, Shape(8, 1000), volatile, images
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            calls = list(pool.map(call, mutants))
     with roofline_session.sanitizing_ahead(calls):
         yield
 

@@ -72,7 +72,7 @@ def test_its_broken_form_is_caught(foreign):
     found = []
     for reverse in (False, True):
         device = simulator(foreign, reverse=reverse)
-        device.steps_limit = 3_000 if foreign.broken.caught == "steps" else 100_000
+        device.steps_limit = 1_000 if foreign.broken.caught == "steps" else 100_000
         if foreign.broken.caught == "answer":
             outputs = run(device, foreign, broken=True)
             with pytest.raises(AssertionError):

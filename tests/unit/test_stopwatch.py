@@ -34,11 +34,9 @@ def watch(fake_device):
     """A stopwatch that is not calibrated yet; ``log`` names what is queued, a spin with its nanoseconds."""
     made = Stopwatch.__new__(Stopwatch)
     made.log = []
-    made.device = fake_device(
-        spin=lambda grid, ns: made.log.append(int(ns)), flush=lambda grid, *args: made.log.append("flush")
-    )
+    made.device = fake_device(spin=lambda grid, ns: made.log.append(int(ns)))
     made.timer, made.spin_ns, made._random = Timer(Clock()), SPIN_NS, random.Random(0)
-    made._spin, made._flush, made._flush_args = "spin", "flush", ()
+    made._spin, made._flush = "spin", lambda: made.log.append("flush")
     return made
 
 

@@ -31,6 +31,7 @@ from ..device import Device
 from ..errors import DeviceError, WrongAnswerError
 from ..ladder import Rung, Shape
 from .device import CudaDevice, import_cupy
+from .timer import Flush
 
 MARK = "roofline-child: "
 RAN, DID_NOT_RUN, USAGE, NOT_STARTED = 0, 3, 2, 127
@@ -49,6 +50,16 @@ class ChildJob:
     def without_poison(self) -> ChildJob:
         """The same job with outputs and scratch never written before the launches, as initcheck has to see them."""
         return dataclasses.replace(self, fields={**self.fields, "poison": False})
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A rung at a shape whose memory traffic is to be counted, from a cold or a warm L2 cache."""
+
+    rung: Rung
+    shape: Shape
+    state: str
+    images: Mapping[str, Image]
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,27 @@ def canary_job(kind: str, image: Image, device: int = 0) -> ChildJob:
     """A job that runs one planted defect: "race", "same", "oob", "uninit" or "barrier"."""
     fields = {"canary": kind, "cubin": str(image.path.resolve()), "device": device}
     return ChildJob(f"planted defect {kind!r}", (CANARIES[kind],), fields)
+
+
+def counting_job(ladder_path: Path, cases: Sequence[Counted], device: int = 0, repeats: int = 3) -> ChildJob:
+    """A job that runs each case once and then ``repeats`` times from its state of the L2 cache, for a profiler."""
+    fields = {
+        "ladder": str(ladder_path.resolve()),
+        "counted": [
+            {
+                "rung": case.rung.name,
+                "M": case.shape.M,
+                "N": case.shape.N,
+                "state": case.state,
+                "images": {source: str(image.path.resolve()) for source, image in case.images.items()},
+            }
+            for case in cases
+        ],
+        "repeats": repeats,
+        "device": device,
+    }
+    launches = [launch.kernel for case in cases for _ in range(1 + repeats) for launch in case.rung.launches]
+    return ChildJob(f"{len(cases)} cases", tuple(launches), fields)
 
 
 def run_child(job: ChildJob, prefix: Sequence[str] = (), timeout: float = 120.0) -> ChildResult:
@@ -185,9 +217,26 @@ class ExactDevice(CudaDevice):
         return super().empty(shape, dtype) if self.poison else self.cupy.empty(shape, dtype)
 
 
-def execute(fields: Mapping[str, Any], device: Device) -> Proof:
+def execute(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
     """Run the job on ``device``. Its arrays are gone on return, before CUDA shuts down."""
+    if "counted" in fields:
+        return _execute_counted(fields, device)
     return _execute_canary(fields, device) if "canary" in fields else _execute_rung(fields, device)
+
+
+def _execute_counted(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
+    ladder, flush = declaration.load(Path(fields["ladder"])), Flush(device)
+    launched: list[str] = []
+    for case in fields["counted"]:
+        images = {source: _image(path) for source, path in case["images"].items()}
+        job = Job(device, ladder, ladder.rung(case["rung"]), Shape(case["M"], case["N"]), images=images, guard=0)
+        for repeat in range(1 + fields["repeats"]):
+            if repeat and case["state"] == "cold":
+                flush()
+            job.run()
+            launched += [step.launch.kernel for step in job.program.steps]
+        device.synchronize()
+    return Proof(tuple(launched), None, None)
 
 
 def _execute_rung(fields: Mapping[str, Any], device: Device) -> Proof:

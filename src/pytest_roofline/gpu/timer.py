@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compile import compile_source
+from ..compile import Image, compile_source
 from ..errors import TimerError, UnknownNameError
 from ..source import Source
 from ..timing import Stamp, Timer, pilot_of, rounds_for
@@ -60,6 +60,23 @@ class EventClock:
         return bool(mark.done)
 
 
+class Flush:
+    """Fills the L2 cache with clean lines of a buffer of its own, several times as large; queued when called."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self.kernel = device.load(timing_image(device), "roofline_flush")
+        count = FLUSH_TIMES_L2 * device.card.l2_bytes // 16
+        self.args = (device.empty((count * 4,), "float32"), np.int64(count), device.empty((1,), "float32"))
+
+    def __call__(self) -> None:
+        self.device.launch(self.kernel, (8 * self.device.card.sms, 1, 1), (256, 1, 1), self.args, 0)
+
+
+def timing_image(device: CudaDevice) -> Image:
+    return compile_source(Source.read(Path(__file__).with_name("timing.cu")), device.arch)
+
+
 class Stopwatch:
     """Times work on ``device``; calling it is pytest-benchmark's timer.
 
@@ -71,11 +88,8 @@ class Stopwatch:
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self.timer = Timer(EventClock(device))
-        image = compile_source(Source.read(Path(__file__).with_name("timing.cu")), device.arch)
-        self._spin = device.load(image, "roofline_spin")
-        self._flush = device.load(image, "roofline_flush")
-        count = FLUSH_TIMES_L2 * device.card.l2_bytes // 16
-        self._flush_args = (device.empty((count * 4,), "float32"), np.int64(count), device.empty((1,), "float32"))
+        self._spin = device.load(timing_image(device), "roofline_spin")
+        self._flush = Flush(device)
         self.spin_ns = SPIN_NS
         self._random = random.Random(0)
         self.timer.overhead = self._calibrate()
@@ -116,7 +130,7 @@ class Stopwatch:
         """Queue what puts the card into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
         work = series()
         if state == "cold":
-            self.device.launch(self._flush, (8 * self.device.card.sms, 1, 1), (256, 1, 1), self._flush_args, 0)
+            self._flush()
         elif state == "warm":
             work()
         else:

@@ -14,6 +14,7 @@ def count() -> int:
     raise DeviceError("no usable NVIDIA driver or device, cudaErrorNoDevice")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
     patch.setattr(cuda, "count", count)
 
