@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .errors import UnknownNameError
 
 KIB = 1024
+PARTITIONED = (80, 90, 100)
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,14 @@ LIMITS = {
 class Card(Limits):
     """One card. ``memory_clock_mhz`` is the clock that transfers twice a cycle, as the device attribute gives it.
 
-    ``source`` says where the figures are from: "device attributes", or a citation.
+    ``sm_clock_mhz`` is the highest clock of the SMs that attribute or vendor names (boost). ``source`` says where the
+    figures are from: "device attributes", or a citation.
     """
 
     name: str
     arch: str
     sms: int
+    sm_clock_mhz: float
     memory_clock_mhz: float
     bus_bits: int
     l2_bytes: int
@@ -61,6 +64,15 @@ class Card(Limits):
     def peak_gbs(self) -> float:
         """Theoretical DRAM peak in GB/s: memory clock x 2 transfers x bus width / 8 bits a byte."""
         return self.memory_clock_mhz * 1e6 * 2 * self.bus_bits / 8 / 1e9
+
+    @property
+    def l2_partitions(self) -> int:
+        """Parts of the L2 cache, each of which keeps copies of what its own SMs read from the other.
+
+        Two in the data-centre architectures (NVIDIA A100 Tensor Core GPU Architecture, section "L2 cache"; H100 and
+        B200 are built alike), else one.
+        """
+        return 2 if self.capability in PARTITIONED else 1
 
     @property
     def capability(self) -> int:
@@ -86,50 +98,59 @@ def limits(arch: str) -> Limits:
     return found
 
 
-def _card(name: str, arch: str, sms: int, clock: float, bus: int, l2: int, source: str) -> Card:
+def _card(name: str, arch: str, sms: int, sm_clock: float, clock: float, bus: int, l2: int, source: str) -> Card:
     of_sm = dataclasses.asdict(limits(arch))
     return Card(
-        name=name, arch=arch, sms=sms, memory_clock_mhz=clock, bus_bits=bus, l2_bytes=l2, source=source, **of_sm
+        name=name,
+        arch=arch,
+        sms=sms,
+        sm_clock_mhz=sm_clock,
+        memory_clock_mhz=clock,
+        bus_bits=bus,
+        l2_bytes=l2,
+        source=source,
+        **of_sm,
     )
 
 
-# Clock, bus, SMs and L2 are what the card's own attributes say (CUDA's deviceQuery sample prints them); the second
-# half of each source is the vendor's bandwidth, which clock and bus must give.
+# SMs, clocks of the SMs (boost, as the vendor's sheet has it too) and of the memory, bus and L2 are what the card's
+# own attributes say (CUDA's deviceQuery sample prints them); the second half of each source is the vendor's bandwidth,
+# which clock and bus must give.
 CARDS = {
     "t4": _card(
-        "Tesla T4", "sm_75", 40, 5001, 256, 4_194_304,
+        "Tesla T4", "sm_75", 40, 1590, 5001, 256, 4_194_304,
         "deviceQuery (gist Terminus-IMRC/5e4b7782c27106dec287050b323cd059); NVIDIA T4 datasheet: 320 GB/s",
     ),
     "a100": _card(
-        "NVIDIA A100-SXM4-80GB", "sm_80", 108, 1593, 5120, 41_943_040,
+        "NVIDIA A100-SXM4-80GB", "sm_80", 108, 1410, 1593, 5120, 41_943_040,
         "deviceQuery; NVIDIA A100 80GB SXM datasheet: 2039 GB/s",
     ),
     "a10": _card(
-        "NVIDIA A10", "sm_86", 72, 6251, 384, 6_291_456,
+        "NVIDIA A10", "sm_86", 72, 1695, 6251, 384, 6_291_456,
         "deviceQuery; NVIDIA A10 datasheet: 600 GB/s",
     ),
     "l4": _card(
-        "NVIDIA L4", "sm_89", 58, 6251, 192, 50_331_648,
+        "NVIDIA L4", "sm_89", 58, 2040, 6251, 192, 50_331_648,
         "deviceQuery; NVIDIA L4 datasheet: 300 GB/s",
     ),
     "rtx4090": _card(
-        "NVIDIA GeForce RTX 4090", "sm_89", 128, 10501, 384, 75_497_472,
+        "NVIDIA GeForce RTX 4090", "sm_89", 128, 2520, 10501, 384, 75_497_472,
         "deviceQuery; NVIDIA Ada GPU Architecture whitepaper, appendix A: 1008 GB/s, 73728 KB of L2",
     ),
     "h100": _card(
-        "NVIDIA H100 80GB HBM3", "sm_90", 132, 2619, 5120, 52_428_800,
+        "NVIDIA H100 80GB HBM3", "sm_90", 132, 1980, 2619, 5120, 52_428_800,
         "deviceQuery; NVIDIA H100 SXM datasheet: 3.35 TB/s",
     ),
     "h200": _card(
-        "NVIDIA H200", "sm_90", 132, 3201, 6016, 62_914_560,
+        "NVIDIA H200", "sm_90", 132, 1980, 3201, 6016, 62_914_560,
         "device attributes of an H200; NVIDIA H200 datasheet: 4.8 TB/s",
     ),
     "b200": _card(
-        "NVIDIA B200", "sm_100", 148, 3996, 7680, 132_644_864,
+        "NVIDIA B200", "sm_100", 148, 1965, 3996, 7680, 132_644_864,
         "device attributes and nvidia-smi (pytorch/ao pull request 4002): 7.67 TB/s",
     ),
     "rtx5090": _card(
-        "NVIDIA GeForce RTX 5090", "sm_120", 170, 14001, 512, 100_663_296,
+        "NVIDIA GeForce RTX 5090", "sm_120", 170, 2407, 14001, 512, 100_663_296,
         "deviceQuery; NVIDIA RTX Blackwell GPU Architecture whitepaper: 1792 GB/s, 98304 KB of L2",
     ),
 }  # fmt: skip

@@ -35,17 +35,17 @@ class Accuracy:
     rows: int
 
 
-def make_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, np.ndarray]:
+def make_inputs(operator: Operator, shape: Shape, seed: int = 0, rows: int | None = None) -> dict[str, np.ndarray]:
     """Inputs by name, uniform in the declared range, from a fixed ``seed``.
 
-    Beyond ``TILE_ABOVE`` elements an array that goes by rows has ``TILE_ROWS`` rows only: row r of the real input
-    is row r modulo that.
+    Beyond ``TILE_ABOVE`` elements an array that goes by rows has ``TILE_ROWS`` rows only, or ``rows`` in any case:
+    row r of the real input is row r modulo that.
     """
     inputs = {}
     for index, array in enumerate(operator.inputs):
         extents = array.shape(shape)
-        if array.by_row and operator.rowwise and math.prod(extents) > TILE_ABOVE:
-            extents = (min(extents[0], TILE_ROWS), *extents[1:])
+        if array.by_row and operator.rowwise and (rows or math.prod(extents) > TILE_ABOVE):
+            extents = (min(extents[0], rows or TILE_ROWS), *extents[1:])
         rng = np.random.default_rng([seed, index, shape.M, shape.N])
         with enough_memory(f"{array.name} of {extents}", 4 * math.prod(extents)):
             values = rng.random(extents, dtype=np.float32)
@@ -172,7 +172,8 @@ class Job:
     """A rung on a device at a shape, with inputs uploaded and poisoned outputs: run it, verify it, time it.
 
     ``inputs`` default to :func:`make_inputs`; ``images`` to the rung's own sources. ``guard`` is the number of bytes
-    watched behind each output; 0 gives each output exactly its size. A shape or an input that is refused is refused
+    watched behind each output; 0 gives each output exactly its size. ``rows`` limits the different rows of the inputs.
+    A shape or an input that is refused is refused
     before anything is allocated; whatever is refused, nothing was launched.
     """
 
@@ -186,12 +187,13 @@ class Job:
         images: Mapping[str, Image] | None = None,
         scalars: Mapping[str, float] | None = None,
         guard: int = GUARD,
+        rows: int | None = None,
     ) -> None:
         ladder.require(rung, shape)
         self.device, self.rung, self.shape, self.scalars = device, rung, shape, scalars
         if inputs is not None:
             check_inputs(rung.operator, shape, inputs)
-        self.inputs = make_inputs(rung.operator, shape) if inputs is None else inputs
+        self.inputs = make_inputs(rung.operator, shape, rows=rows) if inputs is None else inputs
         images = images_of(ladder, rung, device.arch) if images is None else images
         self.arrays = {a.name: self._upload(a.by_row, self.inputs[a.name]) for a in rung.operator.inputs}
         self.guards: dict[str, Any] = {}

@@ -86,6 +86,7 @@ class CudaDevice:
             name=self.name,
             arch=self.arch,
             sms=int(attributes["MultiProcessorCount"]),
+            sm_clock_mhz=attributes["ClockRate"] / 1e3,
             memory_clock_mhz=attributes["MemoryClockRate"] / 1e3,
             bus_bits=int(attributes["GlobalMemoryBusWidth"]),
             l2_bytes=int(attributes["L2CacheSize"]),

@@ -59,20 +59,21 @@ class SimKernel:
 
 
 class SimDevice:
-    """A device that executes PTX on the CPU. ``name`` is the card whose limits it has.
+    """A device that executes PTX on the CPU, with the limits of a card or of the one of that name in the table.
 
-    ``reverse`` takes the second schedule: whatever its order changes depends on an order that no GPU promises.
+    ``sparse_above`` is the size in bytes from which memory exists only where it is touched. ``reverse`` takes the
+    second schedule: whatever its order changes depends on an order that no GPU promises.
     Errors: :class:`UnsupportedError` from :meth:`load` for what is not simulated, :class:`SimulationError` from
     :meth:`synchronize` with everything that was found.
     """
 
     evidence = SIMULATED
 
-    def __init__(self, name: str = "rtx4090", reverse: bool = False) -> None:
-        self.card: Card = card(name)
+    def __init__(self, limits: str | Card = "rtx4090", reverse: bool = False, sparse_above: int = SPARSE_ABOVE) -> None:
+        self.card: Card = card(limits) if isinstance(limits, str) else limits
         self.name, self.arch = self.card.name, self.card.arch
         self.reverse = reverse
-        self.arena = Arena()
+        self.arena = Arena(sparse_above)
         self.findings = Findings()
         self.launches: list[Launch] = []
         self.steps_limit = STEPS_LIMIT
@@ -89,7 +90,7 @@ class SimDevice:
         what = f"an array of {'x'.join(map(str, shape))} {dtype}"
         if nbytes > MAX_BYTES:
             raise DeviceMemoryError(f"allocating {shape} of {dtype}: {nbytes} bytes, of {MAX_BYTES} at most")
-        with enough_memory(what, 0 if nbytes > SPARSE_ABOVE else 2 * nbytes):
+        with enough_memory(what, 0 if nbytes > self.arena.sparse_above else 2 * nbytes):
             allocation = self.arena.allocate(nbytes, what, tile)
         owner = _Owner(self.arena, allocation)
         return SimArray.over(allocation, shape, dtype, owner)

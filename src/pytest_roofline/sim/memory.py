@@ -27,9 +27,8 @@ PAGE = 2**16
 class Allocation:
     """``nbytes`` bytes at ``base``. ``what`` describes it in findings; ``tile`` is a pattern that fills it."""
 
-    def __init__(self, base: int, nbytes: int, what: str, tile: Array | None = None) -> None:
-        self.base, self.nbytes, self.what, self.tile = base, nbytes, what, tile
-        self.sparse = nbytes > SPARSE_ABOVE
+    def __init__(self, base: int, nbytes: int, what: str, tile: Array | None = None, sparse: bool = False) -> None:
+        self.base, self.nbytes, self.what, self.tile, self.sparse = base, nbytes, what, tile, sparse
         self.initialised = tile is not None
         size = 0 if self.sparse else -(-nbytes // 16) * 16
         self.data = np.full(size, POISON, np.uint8)
@@ -59,7 +58,8 @@ class Allocation:
         """``count`` bytes from ``offset``; what was never touched is poison, or the pattern."""
         if not self.sparse:
             return self.data[offset : offset + count]
-        return self.data[self.flat(np.arange(offset, offset + count))]
+        at = self.flat(np.arange(offset, offset + count))  # first, for it may make pages and so another ``data``
+        return self.data[at]
 
     def flat(self, offsets: Array) -> Array:
         """Byte offsets in the allocation as positions in ``data``."""
@@ -104,15 +104,16 @@ class Allocation:
 
 
 class Arena:
-    """All allocations of a device, by address."""
+    """All allocations of a device, by address; those above ``sparse_above`` bytes by pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, sparse_above: int = SPARSE_ABOVE) -> None:
+        self.sparse_above = sparse_above
         self.bases: list[int] = []
         self.allocations: list[Allocation] = []
         self.next = BASE
 
     def allocate(self, nbytes: int, what: str, tile: Array | None = None) -> Allocation:
-        made = Allocation(self.next, nbytes, what, tile)
+        made = Allocation(self.next, nbytes, what, tile, nbytes > self.sparse_above)
         self.bases.append(self.next)
         self.allocations.append(made)
         self.next += -(-(nbytes + GAP) // ALIGNMENT) * ALIGNMENT

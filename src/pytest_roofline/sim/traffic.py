@@ -112,6 +112,41 @@ def instructions(launches: Iterable[Launch]) -> Counter[str]:
     return total
 
 
+MEMORY = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic", "cp": "copy"}
+SPECIAL = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt", "sqrt", "rcp"}
+WARP_WIDE = {"shfl": "shuffle", "vote": "shuffle", "match": "shuffle", "redux": "shuffle", "bar": "barrier"}
+WARP_WIDE |= {"barrier": "barrier", "mma": "matrix", "wmma": "matrix", "ldmatrix": "load", "stmatrix": "store"}
+ARITHMETIC = {"add", "sub", "mul", "fma", "mad", "min", "max", "div", "abs", "neg"}
+FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
+
+
+def kind_of(opcode: str) -> str:
+    """The class of an instruction: "load", "store", "atomic", "copy", "special", "float", "shuffle", "barrier",
+    "matrix", or "other" (integers, addresses, conversions, moves and jumps, of which ptxas may drop or join some).
+    """
+    base, *mods = opcode.split(".")
+    if base in MEMORY:
+        return "other" if "param" in mods or "const" in mods else MEMORY[base]
+    if base in WARP_WIDE:
+        return WARP_WIDE[base]
+    floating = bool(FLOATS & {*mods})
+    if base in SPECIAL or (base == "div" and floating):
+        return "special"
+    return "float" if base in ARITHMETIC and floating else "other"
+
+
+def issued(launch: Launch) -> tuple[Counter[str], int]:
+    """Instructions that warps issued, by class, and the lanes of those of class "special"."""
+    kinds: Counter[str] = Counter()
+    special = 0
+    for block, ran in launch.executed.items():
+        for item in launch.program.flat.blocks[block].body:
+            kind = kind_of(item.opcode)
+            kinds[kind] += ran.warps
+            special += ran.lanes if kind == "special" else 0
+    return kinds, special
+
+
 def exponentials(launches: Iterable[Launch]) -> int:
     """Lanes that executed an exponential (ex2, to which exp and __expf come down)."""
     return sum(count for opcode, count in instructions(launches).items() if opcode.startswith("ex2"))

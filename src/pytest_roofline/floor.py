@@ -1,0 +1,108 @@
+"""The floor: the least time in which a card could do what a rung's launches do, and the ceiling that binds it.
+
+A launch takes at least the launch itself plus the longest of four times: its DRAM traffic at the peak, its bytes
+between L2 and the SMs, its special-function operations and its instructions. The last three are those of the SM that
+has most to do: of B equal blocks on S SMs one has ceil(B / S). A bound, never a measurement: it can't be beaten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .cards import Card
+from .roofline import Facts
+from .sim.l2 import Dram, Sweep, dram
+from .work import Work
+
+# A launch of one thread that does nothing takes 1.25 us by ncu's gpu__time_duration on an H200 (driver 580.159.04). On
+# other cards it was not measured; a little less is taken for all.
+LAUNCH_SECONDS = 1.0e-6
+# Bytes a clock between L2 and one SM: the width of its port (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture
+# via Microbenchmarking", 2018, section 3.5). The cache as a whole gives less.
+L2_BYTES_PER_CLOCK = 64
+# CUDA Programming Guide, "Arithmetic Instructions": results a clock and SM for reciprocal, square root, logarithm,
+# exponential, sine and cosine in float32, compute capability 7.5 to 12.0; and four warp schedulers an SM.
+SPECIAL_PER_CLOCK = 16
+ISSUE_PER_CLOCK = 4
+# Classes of instructions that ptxas can neither drop nor join.
+CERTAIN = ("load", "store", "atomic", "special", "float", "shuffle", "barrier")
+LAUNCH = "launch"
+CEILINGS = {
+    "DRAM": "DRAM traffic at the theoretical peak",
+    "L2": f"{L2_BYTES_PER_CLOCK} bytes a clock and SM between L2 and the SMs",
+    "special": f"{SPECIAL_PER_CLOCK} special-function results a clock and SM",
+    "issue": f"{ISSUE_PER_CLOCK} instructions a clock and SM",
+    LAUNCH: "what a launch takes that does nothing",
+}
+
+
+@dataclass(frozen=True)
+class LaunchFloor:
+    """One launch: its work, its DRAM traffic (None where that is not modelled) and the seconds of each ceiling."""
+
+    work: Work
+    dram: Dram | None
+    limits: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        return LAUNCH_SECONDS + max(self.limits.values(), default=0.0)
+
+    @property
+    def bound(self) -> str:
+        """The ceiling that binds: the longest time, or the launch where that is longer than all of them."""
+        times = {LAUNCH: LAUNCH_SECONDS} | self.limits
+        return max(times, key=lambda name: times[name])
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A rung at a shape on a card, from a "cold" or a "warm" L2 cache."""
+
+    facts: Facts
+    state: str
+    launches: tuple[LaunchFloor, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(launch.seconds for launch in self.launches)
+
+    @property
+    def bound(self) -> str:
+        """The ceiling of the launch that takes longest."""
+        return max(self.launches, key=lambda launch: launch.seconds).bound
+
+    @cached_property
+    def dram(self) -> Dram | None:
+        """All launches together; None where one is not modelled."""
+        each = [launch.dram for launch in self.launches if launch.dram is not None]
+        if len(each) < len(self.launches):
+            return None
+        return Dram(sum(one.read for one in each), sum(one.written for one in each))
+
+
+def floor(facts: Facts, works: Sequence[Work], state: str) -> Floor:
+    """The floor of the launches ``works`` on the card of ``facts``."""
+    moved: Sequence[Dram | None] = [None] * len(works)
+    if all(work.dense for work in works):
+        in_flight = [max(1, facts.card.sms * figure.occupancy.blocks) for figure in facts.launches]
+        sweeps = [Sweep(work.touched, work.blocks, many) for work, many in zip(works, in_flight, strict=True)]
+        moved = dram(sweeps, facts.card, state == "warm")
+    launches = [LaunchFloor(work, of, limits(work, of, facts.card)) for work, of in zip(works, moved, strict=True)]
+    return Floor(facts, state, tuple(launches))
+
+
+def limits(work: Work, moved: Dram | None, card: Card) -> dict[str, float]:
+    """Seconds of each ceiling."""
+    clock = card.sm_clock_mhz * 1e6
+    # Blocks of unequal work may be spread evenly at best.
+    busiest = -(-work.blocks // card.sms) / work.blocks if work.uniform else 1 / min(work.blocks, card.sms)
+    found = {"DRAM": (moved.read + moved.written) / (card.peak_gbs * 1e9)} if moved else {}
+    instructions = sum(number for kind, number in work.issued.items() if kind in CERTAIN)
+    return found | {
+        "L2": work.unique_bytes * busiest / (L2_BYTES_PER_CLOCK * clock),
+        "special": work.special * busiest / (SPECIAL_PER_CLOCK * clock),
+        "issue": instructions * busiest / (ISSUE_PER_CLOCK * clock),
+    }

@@ -1,0 +1,207 @@
+"""What each launch of a rung does, counted in the simulator: on a few blocks where all are alike, else on all of them.
+
+A grid is taken for uniform if two pairs of its blocks (the first two, one in the middle and the last) execute the same
+instructions the same number of times and touch memory at a steady distance. Then their counts are scaled to the grid.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import numpy as np
+
+from .arguments import Step
+from .cards import Card
+from .check import Accuracy, Job
+from .errors import NotCheckedError
+from .ladder import Ladder, Rung, Shape
+from .sim.device import SimDevice
+from .sim.execute import Launch
+from .sim.l2 import whole_grid
+from .sim.traffic import SECTOR, SHARED, Counts, Touch, issued
+
+SPARSE_ABOVE = 2**20  # bytes: only what the counted blocks touch is kept
+DENSE = 4  # times the sectors that are moved may lie between the ends of what a block touches in one access
+FULL_ELEMENTS = 2**22  # of a shape that is counted in full, where blocks differ
+INPUT_ROWS = 16  # different rows of the inputs; a larger array repeats them
+Key = TypeVar("Key")
+ARGUMENT = re.compile(r"argument (\d+) of ")
+
+
+@dataclass(frozen=True)
+class Work:
+    """One launch, of its whole grid.
+
+    ``buffers`` has the accesses by array, "shared" for shared memory; ``lines`` the same by ("file:line", array).
+    ``issued`` are warp instructions by class, ``special`` the lanes of special-function operations. ``touched`` is what
+    each block touches of global memory, from the first byte of an access to its end. ``executed`` blocks were counted;
+    the rest, if any, is like them.
+    """
+
+    kernel: str
+    blocks: int
+    executed: int
+    buffers: Mapping[str, Counts]
+    lines: Mapping[tuple[str, str], Counts]
+    issued: Mapping[str, int]
+    special: int
+    touched: tuple[Touch, ...]
+
+    @property
+    def global_memory(self) -> Counts:
+        """The accesses to all arrays together."""
+        total = Counts()
+        for name, counts in self.buffers.items():
+            if name != SHARED:
+                total.add(counts)
+        return total
+
+    @property
+    def dense(self) -> bool:
+        """Whether accesses leave no gaps, as the model of the L2 cache takes it."""
+        spanned = sum(int((one.end - one.first).sum()) for one in self.touched)
+        return spanned <= DENSE * max(1, self.global_memory.sectors * SECTOR)
+
+    @property
+    def unique_bytes(self) -> int:
+        """Bytes of global memory that the launch moves at least once for each of its blocks."""
+        each = self.global_memory.unique_bytes
+        if not self.dense:
+            return each
+        examples = sample_of(self.blocks)
+        spanned = sum(unique_bytes(self.touched, block) for block in examples)
+        return min(each, spanned * self.blocks // len(examples))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether a few blocks stood for all, being alike."""
+        return self.executed < self.blocks or self.blocks == 1
+
+
+def sample_of(blocks: int) -> list[int]:
+    """Numbers of the blocks to count: two pairs, or all of them where there are few."""
+    return list(range(blocks)) if blocks <= 4 else [0, 1, blocks // 2, blocks - 1]
+
+
+def count(ladder: Ladder, rung: Rung, shape: Shape, card: Card) -> tuple[tuple[Work, ...], Accuracy]:
+    """The work of each launch of ``rung`` at ``shape``, and the largest error of the rows that were computed.
+
+    Errors: :class:`~pytest_roofline.errors.WrongAnswerError`, :class:`~pytest_roofline.sim.errors.SimulationError` for
+    what the simulator finds, :class:`NotCheckedError` where blocks differ and are too many to count them all.
+    """
+    device = SimDevice(card, sparse_above=SPARSE_ABOVE)
+    device.detailed = device.tracing = True
+    if sampled := _count_some(device, ladder, rung, shape):
+        return sampled
+    if shape.M * shape.N > FULL_ELEMENTS:
+        raise NotCheckedError(
+            f"the blocks of {rung.name} differ from each other, and {shape} has too many elements to count all of "
+            f"them: {shape.M * shape.N}, {FULL_ELEMENTS} at most"
+        )
+    job = Job(device, ladder, rung, shape)
+    job.run()
+    device.synchronize()
+    launches = device.take_launches()
+    accuracy = job.verify()
+    works = [
+        _work(step, [launch], tuple(launch.touched or ()), math.prod(step.grid))
+        for step, launch in zip(job.program.steps, launches, strict=True)
+    ]
+    return tuple(works), accuracy
+
+
+def _count_some(
+    device: SimDevice, ladder: Ladder, rung: Rung, shape: Shape
+) -> tuple[tuple[Work, ...], Accuracy] | None:
+    """None where the blocks differ, or are not a row each, so that some of them are no whole computation."""
+    if not rung.operator.rowwise or any(launch.grid(shape) != (shape.M, 1, 1) for launch in rung.launches):
+        return None
+    job = Job(device, ladder, rung, shape, rows=INPUT_ROWS)
+    sample = sample_of(shape.M)
+    groups = [sample[:2], sample[2:]] if len(sample) == 4 else [sample]
+    works = []
+    for step in job.program.steps:
+        for group in groups:
+            device.launch(step.kernel, step.grid, step.block, step.args, step.shared, group)
+        device.synchronize()
+        launches = device.take_launches()
+        touched = whole_grid(_joined(launches), shape.M)
+        if touched is None or any(_figures(one) != _figures(launches[0]) for one in launches):
+            return None
+        works.append(_work(step, launches, touched, len(sample)))
+    return tuple(works), job.verify(np.array(sample))
+
+
+def _figures(launch: Launch) -> tuple[object, ...]:
+    return launch.counts, launch.executed
+
+
+def _joined(launches: list[Launch]) -> list[Touch]:
+    """The accesses of several launches of other blocks as those of one; empty if they are not the same ones."""
+    lists = [launch.touched or [] for launch in launches]
+    if len({len(one) for one in lists}) > 1:
+        return []
+    return [
+        Touch(
+            np.concatenate([one.blocks for one in same]),
+            np.concatenate([one.first for one in same]),
+            np.concatenate([one.end for one in same]),
+            same[0].write,
+        )
+        for same in zip(*lists, strict=True)
+    ]
+
+
+def _work(step: Step, launches: list[Launch], touched: tuple[Touch, ...], executed: int) -> Work:
+    """The counts of ``launches``, of ``executed`` blocks together, scaled to the grid; ``touched`` is of all of it."""
+    blocks = math.prod(step.grid)
+    buffers: dict[str, Counts] = {}
+    lines: dict[tuple[str, str], Counts] = {}
+    kinds: Counter[str] = Counter()
+    special = 0
+    for launch in launches:
+        for (index, buffer), counts in launch.counts.items():
+            found = ARGUMENT.match(buffer)
+            name = step.launch.args[int(found[1])] if found else buffer
+            place = launch.program.sites[index].place
+            buffers.setdefault(name, Counts()).add(counts)
+            lines.setdefault((place, name), Counts()).add(counts)
+        more, lanes = issued(launch)
+        kinds += more
+        special += lanes
+    return Work(
+        kernel=step.launch.kernel,
+        blocks=blocks,
+        executed=executed,
+        buffers=_scaled(buffers, blocks, executed),
+        lines=_scaled(lines, blocks, executed),
+        issued={kind: number * blocks // executed for kind, number in kinds.items()},
+        special=special * blocks // executed,
+        touched=touched,
+    )
+
+
+def _scaled(counts: Mapping[Key, Counts], blocks: int, executed: int) -> dict[Key, Counts]:
+    return {
+        key: Counts(**{f.name: getattr(one, f.name) * blocks // executed for f in fields(Counts)})
+        for key, one in counts.items()
+    }
+
+
+def unique_bytes(touched: Iterable[Touch], block: int) -> int:
+    """Distinct bytes of global memory between the ends of what ``block`` touches."""
+    total, reached = 0, -1
+    spans = []
+    for one in touched:
+        at = np.searchsorted(one.blocks, block)
+        if at < len(one.blocks) and one.blocks[at] == block:
+            spans.append((int(one.first[at]), int(one.end[at])))
+    for first, end in sorted(spans):
+        total += max(0, end - max(first, reached))
+        reached = max(reached, end)
+    return total
