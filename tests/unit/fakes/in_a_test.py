@@ -16,5 +16,6 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     patch.undo()
-    if file := config.getoption("benchmark_json", None):
-        file.close()
+    for options in (config.option, config.known_args_namespace):  # each parsing of the command line opened it anew
+        if file := getattr(options, "benchmark_json", None):
+            file.close()
