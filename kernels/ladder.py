@@ -23,6 +23,7 @@ from pytest_roofline.ladder import (
     Stage,
 )
 
+FEW, LONG = "sweep 32 (decode batch)", "long row"  # stages that predictions name
 BLOCK = 256
 PAYLOAD = 32  # floats of a row that a thread of n3, n4, s3 and s4 keeps in registers
 
@@ -119,7 +120,11 @@ RUNGS = (
         "one kernel, x still read twice",
         launches=(Launch("rms_n2", args=("x", "w", "y", "N", "eps"), reads=("x", "x"), writes=("y",)),),
         limits=(LOOP,),
-        predictions=(Prediction("n1", 0.95, 1.05, "the ledger is the same: fusing two kernels saves no byte"),),
+        predictions=(
+            Prediction("n1", 0.95, 1.05, "the ledger is the same: fusing two kernels saves no byte"),
+            Prediction("", 11.0, 12.5, "x is read twice", quantity="dram"),
+            Prediction("", 70, 95, "as n1: the same bytes at the same rate", quantity="mbu"),
+        ),
     ),
     Rung(
         "n3",
@@ -128,7 +133,13 @@ RUNGS = (
         "the row stays in registers",
         launches=(Launch("rms_n3", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
         limits=(REGISTERS,),
-        predictions=(Prediction("n1", 1.35, 1.65, "12N becomes 8N: the second read of x is gone"),),
+        predictions=(
+            Prediction("n1", 1.35, 1.65, "12N becomes 8N: the second read of x is gone"),
+            Prediction(
+                "", 6.5, 8.2, "x is read once, and what is left of y in L2 at the end is not written", quantity="dram"
+            ),
+            Prediction("", 75, 95, "nothing but DRAM is in the way", quantity="mbu"),
+        ),
     ),
     Rung(
         "n4",
@@ -142,7 +153,10 @@ RUNGS = (
         ),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
-        predictions=(Prediction("n3", 1.0, 1.15, "the same bytes with a quarter of the memory instructions"),),
+        predictions=(
+            Prediction("n3", 1.0, 1.15, "the same bytes with a quarter of the memory instructions"),
+            Prediction("n3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW),
+        ),
     ),
     Rung(
         "s1",
@@ -165,7 +179,10 @@ RUNGS = (
         launches=(Launch("sm_s2_ms", args=("x", "row_max", "row_sum", "N"), reads=("x",), writes=()), DIVIDE),
         limits=(LOOP,),
         scratch=(ROW_MAX, ROW_SUM),
-        predictions=(Prediction("s1", 1.2, 1.45, "16N becomes 12N: one read of x fewer"),),
+        predictions=(
+            Prediction("s1", 1.2, 1.45, "16N becomes 12N: one read of x fewer"),
+            Prediction("s1", 1.2, 1.45, "the same for a long row, however few there are", stage=LONG),
+        ),
     ),
     Rung(
         "s3",
@@ -174,7 +191,12 @@ RUNGS = (
         "the row stays in registers",
         launches=(Launch("sm_s3", args=("x", "y", "N"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
         limits=(REGISTERS,),
-        predictions=(Prediction("s1", 1.8, 2.2, "16N becomes 8N: x is read once"),),
+        predictions=(
+            Prediction("s1", 1.8, 2.2, "16N becomes 8N: x is read once"),
+            Prediction(
+                "", 5.5, 8.2, "x is read once, and what is left of y in L2 at the end is not written", quantity="dram"
+            ),
+        ),
     ),
     Rung(
         "s4",
@@ -184,7 +206,10 @@ RUNGS = (
         launches=(Launch("sm_s4", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=PAYLOAD),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
-        predictions=(Prediction("s3", 1.0, 1.15, "the same bytes in a quarter of the requests, fewer exponentials"),),
+        predictions=(
+            Prediction("s3", 1.0, 1.15, "the same bytes in a quarter of the requests, fewer exponentials"),
+            Prediction("s3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW),
+        ),
     ),
 )
 
@@ -196,10 +221,10 @@ def both(rows: int) -> dict[str, tuple[Shape, ...]]:
 STAGES = (
     Stage("main ladder", both(8192)),
     Stage("sweep 1 (decode)", both(1)),
-    Stage("sweep 32 (decode batch)", both(32)),
+    Stage(FEW, both(32)),
     Stage("sweep 2048 (prefill)", both(2048)),
     Stage("sweep 16384 (large)", both(16384)),
-    Stage("long row", {"softmax": (Shape(32, 152064),)}),  # vocabulary of Qwen2.5
+    Stage(LONG, {"softmax": (Shape(32, 152064),)}),  # vocabulary of Qwen2.5
 )
 
 LADDER = Ladder(RUNGS, STAGES)

@@ -16,7 +16,7 @@ from .environment import check_cupy
 from .errors import DeviceError, RefusedError, RooflineError, WrongAnswerError
 from .ladder import Rung, Shape
 from .record import Measurement
-from .roofline import MARKS, floor_seconds
+from .roofline import MARKS, ledger_seconds
 from .session import Session, Settings
 
 RIGHT, WRONG, USAGE, REFUSED, NO_DEVICE = range(5)
@@ -100,12 +100,12 @@ def before(found: Measurement) -> list[str]:
 def after(found: Measurement) -> list[str]:
     """What the run gave: check, time, bandwidth, marks."""
     accuracy, samples, peak = found.accuracy, [1e6 * s for s in found.samples], found.facts.card.peak_gbs
-    floor = 1e6 * floor_seconds(found.facts.rung, found.facts.shape, found.facts.card)
+    ledger = 1e6 * ledger_seconds(found.facts.rung, found.facts.shape, found.facts.card)
     return [
         f"check      right: {accuracy.values} values of {accuracy.rows} rows, largest error "
         f"{accuracy.absolute:.2g}, {accuracy.of_tolerance:.2g} of the tolerance",
         f"time       {1e6 * found.median:.2f} us median of {len(samples)} ({min(samples):.2f} to {max(samples):.2f}), "
-        f"L2 {found.state}, floor {floor:.2f} us at peak",
+        f"L2 {found.state}, ledger at peak {ledger:.2f} us",
         f"bandwidth  {found.gbs:.0f} GB/s, MBU {found.mbu_percent:.1f} % of {peak:.0f} GB/s; "
         f"a copy of the same footprint reaches {found.copy_gbs:.0f} GB/s",
         *(f"mark       {mark}: {MARKS[mark]}" for mark in found.marks()),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gate
-from .errors import BaselineError, DeviceError, RooflineError, UnknownNameError
+from .errors import BaselineError, RooflineError, UnknownNameError
 from .session import worker_number
 
 DEFAULT_STORAGE = "file://./.benchmarks"
@@ -153,16 +153,6 @@ def default_storage(option: Any, root: Path, card: str) -> None:
     """Keep a folder of baselines for each card below .benchmarks/, unless --benchmark-storage says otherwise."""
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{root / '.benchmarks' / storage_slug(card)}"
-
-
-def without_device(option: Any, why: str) -> None:
-    """No device, no times: nothing is compared, and a gate has nothing to judge.
-
-    Errors: :class:`DeviceError` if a gate was asked for.
-    """
-    if option.roofline_gate is not None:
-        raise DeviceError(f"--roofline-gate judges measured times, and there is no device: {why}")
-    option.benchmark_compare = []  # baselines are kept by card; pytest-benchmark would say that there are none
 
 
 def is_ours(benchmark: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from .arguments import SCALARS
 from .errors import DeclarationError, RooflineError
-from .ladder import Array, Ladder, Launch, Rung, Shape
+from .ladder import QUANTITIES, Array, Ladder, Launch, Rung, Shape
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -177,8 +177,13 @@ def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
         if limit.dim not in ("M", "N") or limit.multiple_of < 1 or not str(limit):
             _fail(rung, f"limit on {limit.dim!r} needs dim M or N and at_most or a positive multiple_of")
     family = [r.name for r in ladder.family(rung.operator)]
+    stages = [stage.name for stage in ladder.stages]
     for prediction in rung.predictions:
-        if prediction.than not in family:
+        if prediction.quantity not in QUANTITIES:
+            _fail(rung, f"predicts {prediction.quantity!r}; what can be predicted is {', '.join(QUANTITIES)}")
+        if prediction.stage and prediction.stage not in stages:
+            _fail(rung, f"predicts for stage {prediction.stage!r}; the stages are {', '.join(stages)}")
+        if prediction.quantity == "speedup" and prediction.than not in family:
             _fail(
                 rung,
                 f"predicts against {prediction.than!r}; the rungs of {rung.operator.name} are {', '.join(family)}",

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from .device import MEASURED, SIMULATED
 from .errors import BaselineError, UnknownNameError
 
 TOLERANCE = 0.05
 # Seconds; less is no difference. Two runs of one build differed by up to 0.4 us in rungs of 3 to 9 us on an H200
 # (2026-11-29): the driver's queue decides that and not the kernel.
 RESOLUTION = 0.5e-6
-EVIDENCE = ("measured", "simulated")
+EVIDENCE = (MEASURED, SIMULATED)
 # Worst first. "slower" leads: it is the one verdict that names a regression, the others say why there is none.
 STATUSES = ("slower", "no baseline", "not comparable", "not run", "not valid", "ok", "faster")
 FAILING = ("slower", "no baseline", "not comparable", "not run")
@@ -106,6 +107,7 @@ def verdicts(
     ``current`` and ``baseline`` are the "benchmarks" of pytest-benchmark's JSON. A median is slower if it exceeds the
     baseline's by more than the fraction ``tolerance`` and by more than RESOLUTION; with ``by_mbu`` the share of peak
     takes the place of the time.
+    Between modelled floors, which are exact, every difference of more than ``tolerance`` counts.
     Two records whose ``extra_info`` differs in one of CONDITIONS are not comparable.
     Errors: :class:`BaselineError` if a side is empty, since a comparison of nothing must not pass, or if a record
     has no name.
@@ -247,11 +249,17 @@ def _verdict(name: str, now: list[Record], then: list[Record], tolerance: float,
     # MBU falls as time grows: turned over, one tolerance means the same for both
     slow, fast = (old, new) if by_mbu else (new, old)
     change = slow / fast - 1
-    least = 0.0 if by_mbu else RESOLUTION
+    measured = _info(now).get("evidence") != SIMULATED
+    least = RESOLUTION if measured and not by_mbu else 0.0
     differs = abs(slow - fast) > max(least, tolerance * min(slow, fast))
     status = ("slower" if slow > fast else "faster") if differs else "ok"
     text = f"{_show(new, by_mbu)}, was {_show(old, by_mbu)}: {abs(change):.1%} {'slower' if change > 0 else 'faster'}"
     return Verdict(name, status, new, old, change, text)
+
+
+def _info(records: list[Record]) -> Record:
+    """The extra_info of the first record."""
+    return cast(Record, records[0].get("extra_info") or {})
 
 
 def _value(records: list[Record], by_mbu: bool) -> tuple[float | None, str]:

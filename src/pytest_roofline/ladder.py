@@ -146,14 +146,23 @@ class Limit:
         return " and ".join(parts)
 
 
+QUANTITIES = ("speedup", "dram", "mbu")
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """Stated before a run: the speed-up against rung ``than`` at the main shape lies in [low, high], and why."""
+    """Stated before a run: ``quantity`` lies in [low, high] at the shapes of a stage, the first by default, and why.
+
+    ``quantity`` is "speedup" (time of the rung ``than`` over this one's), "dram" (DRAM bytes read and written a row, as
+    a multiple of N) or "mbu" (percent; needs a GPU).
+    """
 
     than: str
     low: float
     high: float
     why: str
+    quantity: str = "speedup"
+    stage: str = ""
 
 
 @dataclass(frozen=True)

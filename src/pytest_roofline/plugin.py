@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import cards, cases, comparison, environment, report
+from . import cards, cases, comparison, environment, modelled, report
 from .errors import DeviceMemoryError, RooflineError, SanitizerNotFoundError
 from .gpu.sanitizer import conclude
 from .session import Session, Settings, not_checked, worker_number
@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="0.1%",
         help="aim for the median's standard error; rounds follow from it, within --benchmark-max-time (%(default)s)",
     )
+    add(
+        "--roofline-counters",
+        action="store_true",
+        help="run each benchmark once more under ncu and report DRAM bytes and L2 sectors as the GPU counts them",
+    )
     add("--roofline-sanitizer", metavar="PATH", help="compute-sanitizer (else environment, PATH, toolkit, wheel)")
     add(
         "--roofline-gate",
@@ -85,10 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
         comparison.check_options(config.option)
         assert session.ladder  # a declaration that is wrong stops the run here, once
         session.check_device()
-        if session.missing:
-            comparison.without_device(config.option, session.missing)
-        else:
-            comparison.default_storage(config.option, config.rootpath, session.gpu.card.name)
+        # Apart from measured runs of the same card, with which no modelled one is ever compared.
+        folder = f"modelled {session.card.name}" if session.missing else session.card.name
+        comparison.default_storage(config.option, config.rootpath, folder)
 
 
 def declared(config: pytest.Config) -> bool:
@@ -153,6 +157,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for mark in item.iter_markers("benchmark"):  # inner first: marks do not merge by themselves
                 options = {**mark.kwargs, **options}
             options.setdefault("group", cases.group_of(item.callspec.params) if hasattr(item, "callspec") else None)
+            if config.stash[SESSION].missing:
+                options["group"] = f"{options['group'] or 'all'}: {modelled.label(config.stash[SESSION].card)}"
             options["timer"] = config.stash[SESSION].timer
             item.add_marker(pytest.mark.benchmark(**options), append=False)
             item.add_marker(pytest.mark.perf)
@@ -201,7 +207,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
     session = config.stash[SESSION]
-    if declared(config) and not session.missing:
+    if declared(config):
         machine_info["roofline"] = session.machine()
 
 
@@ -214,11 +220,16 @@ def pytest_benchmark_compare_machine_info(
             config.stash[COMPARISON].load(machine_info, compared_benchmark)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
     found = session.config.stash[COMPARISON]
     if session.config.option.collectonly:
+        yield
         return
+    if session.config.getoption("roofline_counters"):
+        with usage_errors():
+            session.config.stash[SESSION].count_traffic()
+    yield  # pytest-benchmark saves the run
     found.conclude(session.config.stash[SESSION].records)
     if found.failed and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -298,8 +309,11 @@ def sanitize(roofline_session: Session, device: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def roofline(roofline_session: Session, cuda_device: CudaDevice, benchmark: Any) -> Callable[..., Any]:
-    """``roofline(rung, shape, state=None)`` checks the answer, then times the rung through pytest-benchmark."""
+def roofline(roofline_session: Session, device: Any, benchmark: Any) -> Callable[..., Any]:
+    """``roofline(rung, shape, state=None)`` checks the answer, then times the rung through pytest-benchmark.
+
+    Without a GPU the time is the modelled floor on the card that --roofline-card names.
+    """
 
     def measure(rung: Any, shape: Any, state: str | None = None) -> Any:
         return roofline_session.benchmark(benchmark, rung, shape, state)

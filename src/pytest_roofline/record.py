@@ -14,7 +14,7 @@ from .compile import compiler
 from .gpu.device import CudaDevice
 from .gpu.telemetry import Telemetry
 from .ladder import Rung
-from .roofline import HOST_LATE, OVER_PEAK, REUSE, SHORT, THROTTLED, Facts, floor_seconds, gbs
+from .roofline import HOST_LATE, OVER_PEAK, REUSE, SHORT, THROTTLED, Facts, gbs, ledger_seconds
 from .timing import standard_error
 
 Value = float | int | str | bool | None
@@ -106,7 +106,7 @@ class Measurement:
             "mbu_percent": self.mbu_percent,
             "peak_gbs": card.peak_gbs,
             "peak_source": card.source,
-            "floor_us": floor_seconds(rung, shape, card) * 1e6,
+            "ledger_us": ledger_seconds(rung, shape, card) * 1e6,
             "copy_gbs": self.copy_gbs,
             "copy_percent_of_peak": 100 * self.copy_gbs / card.peak_gbs,
             "baseline": self.baseline.name,

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .device import NOT_CHECKED
+from .device import NOT_CHECKED, SIMULATED
+from .floor import CEILINGS
 from .ladder import Ladder
+from .modelled import COUNT, grown
 from .roofline import MARKS
 
 Info = Mapping[str, Any]
 DEFAULT_ALIGNMENT = 4
+SHOWN = 6  # counters that differ, of a benchmark
+CEILINGS_TOLD = "bound by " + ", ".join(f"{name} ({what})" for name, what in CEILINGS.items())
 HEAD = (
     "rung",
     "shape",
@@ -21,6 +25,8 @@ HEAD = (
     "MBU %",
     "copy %",
     "floor us",
+    "x floor",
+    "bound",
     "speed-up",
     "ideal",
     "regs",
@@ -55,6 +61,8 @@ def _cells(info: Info) -> list[str]:
         _number(info.get("mbu_percent"), 1),
         _number(100 * info["gbs"] / copy if copy and info.get("gbs") else None, 0),
         _number(info.get("floor_us"), 2),
+        _number(info.get("floor_ratio"), 2),
+        str(info.get("floor_bound") or "-"),
         _speedup(info),
         _number(info.get("ideal_speedup"), 2),
         _number(info.get("registers"), 0),
@@ -74,18 +82,47 @@ def table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> 
     """
     if not records:
         return []
+    if records[0][1].get("evidence") == SIMULATED:
+        return modelled_table(records, baseline)
     rows: list[tuple[list[str], str]] = []
     for fullname, info in records:
         rows.append((_cells(info), ", ".join(marks_of(info))))
         if then := baseline.get(fullname):
             rows.append((["  then", *_cells(then)[1:]], ", ".join(marks_of(then))))
-    widths = [max(len(cells[i]) for cells in (list(HEAD), *(r[0] for r in rows))) for i in range(len(HEAD))]
+    return [*aligned([(list(HEAD), "marks"), *rows]), *legend(records)]
 
-    def line(cells: Sequence[str], marks: str) -> str:
+
+def aligned(rows: Sequence[tuple[Sequence[str], str]]) -> list[str]:
+    """Lines of cells in columns, the first three to the left, and what stands behind each line."""
+    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
+
+    def line(cells: Sequence[str], behind: str) -> str:
         padded = [c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
-        return ("  ".join(padded) + ("  " + marks if marks else "")).rstrip()
+        return ("  ".join(padded) + ("  " + behind if behind else "")).rstrip()
 
-    return [line(HEAD, "marks"), *(line(cells, marks) for cells, marks in rows), *legend(records)]
+    return [line(cells, behind) for cells, behind in rows]
+
+
+MODELLED_HEAD = ("rung", "shape", "L2", "floor us", "bound", "ledger N", "DRAM N", "speed-up", "ideal", "requests")
+
+
+def modelled_table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> list[str]:
+    """Floors in place of times, and the counters that differ from the baseline's."""
+    rows: list[tuple[Sequence[str], str]] = [(MODELLED_HEAD, "")]
+    differences = []
+    for fullname, info in records:
+        requests = [
+            v for k, v in info.items() if k.startswith(COUNT) and k.endswith(".requests") and ".shared." not in k
+        ]
+        cells = [f"{info['rung']}", f"{info['rows']}x{info['columns']}", f"{info['state']}"]
+        cells += [_number(info.get("floor_us"), 2), str(info.get("floor_bound")), _number(info["ledger_per_row_n"], 1)]
+        cells += [_number(info.get("model_dram_per_row_n"), 1), _speedup(info), _number(info.get("ideal_speedup"), 2)]
+        rows.append(([*cells, _number(sum(requests), 0)], ""))
+        then = baseline.get(fullname)
+        if then is not None and (changed := grown(info, then)):
+            differences.append(f"{info['rung']} {info['rows']}x{info['columns']}: {', '.join(changed[:SHOWN])}")
+    lines = [*aligned(rows), f"floor: {records[0][1]['note']}; {CEILINGS_TOLD}"]
+    return lines + ([f"counters that differ from the baseline: {line}" for line in differences] or [])
 
 
 def not_checked(stats: Mapping[str, Sequence[Any]]) -> list[str]:

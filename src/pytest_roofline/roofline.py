@@ -87,7 +87,7 @@ def gbs(nbytes: float, seconds: float) -> float:
     return nbytes / seconds / 1e9
 
 
-def floor_seconds(rung: Rung, shape: Shape, card: Card) -> float:
+def ledger_seconds(rung: Rung, shape: Shape, card: Card) -> float:
     """Time of the ledger at the card's theoretical peak."""
     return rung.ledger_bytes(shape) / (card.peak_gbs * 1e9)
 

@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from . import declaration
-from .cards import key_of
+from . import cards, declaration, verdict
+from .cards import Card, key_of
 from .check import Accuracy, Job, check, images_of
 from .compile import Image, compiler
 from .device import NOT_CHECKED
-from .errors import CompileError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
+from .errors import CompileError, CountersError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
+from .gpu import counters, sanitizer, telemetry
 from .gpu import device as cuda
-from .gpu import sanitizer, telemetry
-from .gpu.child import ChildJob, rung_job
+from .gpu.child import ChildJob, Counted, rung_job
 from .gpu.sanitizer_report import CLEAN, FINDINGS, Report
 from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .measure import Bench
+from .modelled import FloorClock, Models, floor_record, label
 from .record import Value
 from .sim.device import SimDevice
 from .simulated import Simulator, agreed
@@ -64,6 +65,7 @@ class Session:
     settings: Settings
     records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
     simulated_tests: int = 0
+    counted: list[str] = field(default_factory=list)  # what ncu counted, for the terminal
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
 
     @cached_property
@@ -138,13 +140,29 @@ class Session:
         return self.bench.stopwatch
 
     @cached_property
-    def timer(self) -> Callable[[], Stamp]:
+    def card(self) -> Card:
+        """The card that floors are modelled for: the GPU's, or the one that --roofline-card names."""
+        return cards.card(self.settings.card) if self.missing else self.gpu.card
+
+    @cached_property
+    def models(self) -> Models:
+        return Models(self.ladder, self.card)
+
+    @cached_property
+    def floor_clock(self) -> FloorClock:
+        return FloorClock()
+
+    @cached_property
+    def timer(self) -> Callable[[], Any]:
         """The timer for pytest-benchmark; its name is what a saved run shows."""
 
         def cuda_events() -> Stamp:
             return self.stopwatch()
 
-        return cuda_events
+        def modelled_floor() -> float:
+            return self.floor_clock()
+
+        return modelled_floor if self.missing else cuda_events
 
     @cached_property
     def telemetry(self) -> telemetry.Telemetry:
@@ -153,6 +171,17 @@ class Session:
 
     def machine(self) -> dict[str, Value]:
         """What is written into a saved run's machine_info["roofline"]."""
+        if self.missing:
+            return {
+                "card": self.card.name,
+                "evidence": self.device.evidence,
+                "note": label(self.card),
+                "arch": self.card.arch,
+                "sms": self.card.sms,
+                "peak_gbs": self.card.peak_gbs,
+                "l2_bytes": self.card.l2_bytes,
+                "compiler": compiler(),
+            }
         card = self.gpu.card
         return {
             "card": card.name,
@@ -172,7 +201,7 @@ class Session:
         if self.missing:
             return (
                 f"roofline: {self.device.evidence} (PTX of {self.device.arch}) with the limits of {self.device.name}; "
-                f"no GPU ({self.missing}), so times are {NOT_CHECKED}"
+                f"no GPU ({self.missing}), so times are {NOT_CHECKED}; perf tests show the {label(self.card)}"
             )
         card, versions = self.gpu.card, self.gpu.versions
         return (
@@ -182,14 +211,48 @@ class Session:
         )
 
     def footer(self) -> list[tuple[str, list[str]]]:
-        """Titles and lines of what was simulated in this run, and of what the simulator warned."""
-        found = []
+        """Titles and lines of predictions, counters, what was simulated in this run, and what the simulator warned."""
+        found = self._predictions()
+        if self.counted:
+            found.append(("roofline: counters", self.counted))
         if self.missing and self.simulated_tests:
             told = f"{self.simulated_tests} tests used the simulator (PTX of {self.device.arch}), none of them a GPU"
             found.append(("roofline: simulated", [told]))
         if self.warnings:
             found.append(("roofline: warnings of the simulator", list(self.warnings)))
         return found
+
+    def _predictions(self) -> list[tuple[str, list[str]]]:
+        if not self.records:
+            return []
+        reuses = {(name, shape): found.facts.reuses for (name, shape, _), (found, _) in self.models.found.items()}
+        infos = [info for _, info in self.records]
+        lines = verdict.table(verdict.verdicts(self.ladder, infos, reuses, self.card.l2_bytes))
+        return [(f"roofline: predictions ({label(self.card) if self.missing else 'measured'})", lines)] if lines else []
+
+    def count_traffic(self) -> None:
+        """Run what was benchmarked once more under ncu, and add what it counts to the records.
+
+        Where that can't be done the reason stands in the summary; with --roofline-require-gpu it is an error.
+        """
+        assert self.settings.ladder is not None
+        records = [info for _, info in self.records]
+        try:
+            cases = [self._counted(info) for info in records]
+            found = counters.count(counters.find(), self.settings.ladder, cases, self.gpu.index) if cases else []
+        except (CountersError, DeviceError) as error:
+            if self.settings.require_gpu:
+                raise
+            self.counted = [f"{NOT_CHECKED}: {error}"]
+            return
+        for info, launches in zip(records, found, strict=True):
+            info |= counters.record(launches, info)
+        self.counted = counters.table(records)
+
+    def _counted(self, info: Mapping[str, Value]) -> Counted:
+        rung = self.ladder.rung(str(info["rung"]))
+        shape = Shape(int(info["rows"] or 0), int(info["columns"] or 0))
+        return Counted(rung, shape, str(info["state"]), images_of(self.ladder, rung, self.gpu.arch))
 
     def _skipped(self) -> str:
         try:
@@ -290,9 +353,12 @@ class Session:
     def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
         """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.
 
-        The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number.
+        The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number. Without a GPU
+        the time is the modelled floor, and the rows that were computed for it are checked.
         """
         state = state or self.settings.state
+        if self.missing:
+            return self._benchmark_modelled(fixture, rung, shape, state)
         job = Job(self.gpu, self.ladder, rung, shape)
         job.run()
         accuracy = job.verify()
@@ -305,7 +371,24 @@ class Session:
             discard(fixture)
             self.records = [record for record in self.records if record[0] != fixture.fullname]
             raise
-        fixture.extra_info.update(measurement.record())
+        fixture.extra_info.update(measurement.record() | self._floor(rung, shape, state, measurement.median))
+        self.records.append((fixture.fullname, fixture.extra_info))
+        return dict(fixture.extra_info)
+
+    def _floor(self, rung: Rung, shape: Shape, state: str, seconds: float) -> dict[str, Value]:
+        """The floor beside a measured time; None with the reason where it can't be modelled."""
+        try:
+            found, _ = self.models.floor(rung, shape, state)
+        except RooflineError as error:
+            return {"floor_us": None, "floor_us.reason": str(error).splitlines()[0], "floor_ratio": None}
+        return floor_record(found) | {"floor_ratio": seconds / found.seconds}
+
+    def _benchmark_modelled(self, fixture: Any, rung: Rung, shape: Shape, state: str) -> dict[str, Value]:
+        model = self.models.model(rung, shape, state)
+        self.floor_clock.take(fixture, model.floor.seconds)
+        if fixture.disabled:
+            return {}
+        fixture.extra_info.update(model.record())
         self.records.append((fixture.fullname, fixture.extra_info))
         return dict(fixture.extra_info)
 

@@ -62,7 +62,7 @@ def test_figures_follow_from_the_ledger(recorded):
     assert info["ledger_bytes"] == 8 * 8192 * 3584
     assert info["gbs"] == pytest.approx(4267, abs=1)
     assert info["mbu_percent"] == pytest.approx(88.6, abs=0.1)
-    assert info["floor_us"] == pytest.approx(48.79, abs=0.01)
+    assert info["ledger_us"] == pytest.approx(48.79, abs=0.01)
     assert info["speedup"] == pytest.approx(89.47 / 55.04)
     assert info["ideal_speedup"] == 1.5
     assert info["spill_bytes"] == info["stack_bytes"] == 0

@@ -7,7 +7,7 @@ import pytest
 from pytest_roofline.cards import card
 from pytest_roofline.ladder import Shape
 from pytest_roofline.resources import Resources
-from pytest_roofline.roofline import FITS_L2, REUSE, UNFILLED, facts, floor_seconds, gbs
+from pytest_roofline.roofline import FITS_L2, REUSE, UNFILLED, facts, gbs, ledger_seconds
 
 RTX4090 = card("rtx4090")
 H200 = card("h200")
@@ -36,7 +36,7 @@ def test_floor_and_bandwidth(shipped):
     """n4 at 8192 x 3584 moves 234.9 MB; at 1008 GB/s that takes 233.0 us, and in 256 us it is 917.5 GB/s, 91.0 %."""
     rung, shape = shipped.rung("n4"), Shape(8192, 3584)
     assert rung.ledger_bytes(shape) == 8 * 8192 * 3584
-    assert floor_seconds(rung, shape, RTX4090) == pytest.approx(233.0e-6, rel=1e-3)
+    assert ledger_seconds(rung, shape, RTX4090) == pytest.approx(233.0e-6, rel=1e-3)
     rate = gbs(rung.ledger_bytes(shape), 256.0e-6)
     assert rate == pytest.approx(917.5, rel=1e-4)
     assert 100 * rate / RTX4090.peak_gbs == pytest.approx(91.0, abs=0.05)

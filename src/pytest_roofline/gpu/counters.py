@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ..errors import CountersError
 from .child import ChildResult, Counted, counting_job, run_child
@@ -143,3 +144,32 @@ def _number(row: Mapping[str, str | None], metric: str) -> float:
 
 def _medians(same: Sequence[Counters]) -> Counters:
     return Counters(**{f.name: statistics.median(getattr(one, f.name) for one in same) for f in fields(Counters)})
+
+
+def record(launches: Sequence[Counters], info: Mapping[str, Any]) -> dict[str, float]:
+    """What is added to the extra_info of a benchmark: the sums over its launches."""
+    elements = info["rows"] * info["columns"]
+    read, written = sum(one.dram_read for one in launches), sum(one.dram_written for one in launches)
+    return {
+        "dram_read_bytes": read,
+        "dram_written_bytes": written,
+        "dram_per_row_n": (read + written) / elements,
+        "l2_sectors": sum(one.l2_sectors for one in launches),
+        "ncu_us": sum(one.nanoseconds for one in launches) / 1e3,
+    }
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Counted traffic beside ledger and model, a line a benchmark; bytes as multiples of N a row."""
+    lines = ["rung  shape        L2    ledger  model   DRAM = read + written  through L2   ncu us  median us"]
+    for info in records:
+        elements = info["rows"] * info["columns"]
+        modelled = info.get("model_dram_per_row_n")
+        shape = f"{info['rows']}x{info['columns']}"
+        lines.append(
+            f"{info['rung']:<5} {shape:<12} {info['state']:<5} {info['ledger_per_row_n']:6.1f} "
+            f"{'-' if modelled is None else f'{modelled:.2f}':>6} {info['dram_per_row_n']:6.2f} = "
+            f"{info['dram_read_bytes'] / elements:4.2f} + {info['dram_written_bytes'] / elements:4.2f}   "
+            f"{info['l2_sectors'] * SECTOR / elements:11.1f} {info['ncu_us']:8.2f} {info['median_us']:10.2f}"
+        )
+    return [*lines, "by Nsight Compute, --cache-control none --clock-control none; in multiples of N bytes a row"]

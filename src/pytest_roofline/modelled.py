@@ -1,0 +1,171 @@
+"""A rung at a shape without a GPU: what was counted in the simulator, and its floor in place of a time.
+
+Also what the two add to a measurement: README, "What is recorded", documents the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .cards import Card
+from .check import Accuracy, images_of
+from .compile import compiler
+from .device import SIMULATED
+from .floor import Floor, floor
+from .ladder import Ladder, Rung, Shape
+from .record import Value, finite
+from .resources import of_kernel
+from .roofline import facts
+from .sim.traffic import SECTOR, SHARED
+from .work import Work, count
+
+COUNT = "count."  # extra_info keys of exact counters begin with it
+
+
+def label(card: Card) -> str:
+    """What every place that shows a modelled time says beside it."""
+    return f"modelled floor on {card.name}, not measured"
+
+
+@dataclass(frozen=True)
+class Model:
+    """The floor of a rung, and the largest error of the rows that were computed for it."""
+
+    floor: Floor
+    accuracy: Accuracy
+    baseline: Rung
+    baseline_floor: Floor | None
+
+    def record(self) -> dict[str, Value]:
+        """The extra_info of a benchmark whose time is the floor."""
+        facts, floor = self.floor.facts, self.floor
+        rung, shape, card = facts.rung, facts.shape, facts.card
+        ledger = rung.ledger_bytes(shape)
+        speedup = self.baseline_floor.seconds / floor.seconds if self.baseline_floor else None
+        info: dict[str, Value] = {
+            "evidence": SIMULATED,
+            "note": label(card),
+            "operator": rung.operator.name,
+            "rung": rung.name,
+            "rows": shape.M,
+            "columns": shape.N,
+            "state": floor.state,
+            "median_us": floor.seconds * 1e6,
+            "ledger_bytes": ledger,
+            "ledger_per_row_n": rung.ledger_per_row(shape),
+            "ledger": rung.ledger_words(),
+            "peak_gbs": card.peak_gbs,
+            "peak_source": card.source,
+            "ledger_us": ledger / card.peak_gbs / 1e3,
+            "baseline": self.baseline.name,
+            "speedup": 1.0 if rung.name == self.baseline.name else speedup,
+            "ideal_speedup": self.baseline.ledger_bytes(shape) / ledger,
+            "marks": ", ".join(facts.marks()),
+            "max_error": self.accuracy.absolute,
+            "max_error_of_tolerance": self.accuracy.of_tolerance,
+            "rows_checked": self.accuracy.rows,
+            "registers": max(one.resources.registers for one in facts.launches),
+            "occupancy_percent": 100 * min(one.occupancy.fraction for one in facts.launches),
+            "grid_fill": facts.grid_fill,
+            "gpu": card.name,
+            "arch": card.arch,
+            "compiler": compiler(),
+        }
+        return finite(info | floor_record(floor))
+
+
+def floor_record(floor: Floor) -> dict[str, Value]:
+    """Floor, modelled DRAM traffic and exact counters, for a modelled and for a measured benchmark."""
+    shape, moved = floor.facts.shape, floor.dram
+    elements = shape.M * shape.N
+    info: dict[str, Value] = {"floor_us": floor.seconds * 1e6, "floor_bound": floor.bound}
+    info |= {
+        "model_dram_read_bytes": moved.read if moved else None,
+        "model_dram_written_bytes": moved.written if moved else None,
+        "model_dram_per_row_n": (moved.read + moved.written) / elements if moved else None,
+    }
+    for launch in floor.launches:
+        info[f"{launch.work.kernel}.floor_us"] = launch.seconds * 1e6
+        info[f"{launch.work.kernel}.floor_bound"] = launch.bound
+        info |= counters(launch.work)
+    return info
+
+
+def counters(work: Work) -> dict[str, Value]:
+    """Exact counts of a launch's whole grid, by array and by class of instruction."""
+    info: dict[str, Value] = {}
+    for name, counts in sorted(work.buffers.items()):
+        prefix = f"{COUNT}{work.kernel}.{name}"
+        info |= {f"{prefix}.requests": counts.requests, f"{prefix}.bytes": counts.bytes}
+        if name == SHARED:
+            info[f"{prefix}.wavefronts"] = counts.wavefronts
+        else:
+            info[f"{prefix}.sectors"] = counts.sectors
+            moved = max(1, counts.sectors * SECTOR)
+            info[f"{work.kernel}.{name}.coalescing_percent"] = 100 * counts.unique_bytes / moved
+    info |= {f"{COUNT}{work.kernel}.issued.{kind}": number for kind, number in sorted(work.issued.items())}
+    info[f"{COUNT}{work.kernel}.special_lanes"] = work.special
+    return info
+
+
+def grown(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
+    """Counters that differ from a saved run's, the largest change first: "rms_n3.x.requests 100 -> 200 (+100 %)"."""
+    found: list[tuple[float, str]] = []
+    for key in {k: None for k in (*then, *now) if k.startswith(COUNT)}:
+        a, b = then.get(key, 0), now.get(key, 0)
+        if a != b:
+            change = (b - a) / a if a else float("inf")
+            percent = f"{100 * change:+.0f} %" if a else "new"
+            found.append((-abs(change), f"{key.removeprefix(COUNT)} {a} -> {b} ({percent})"))
+    return [text for _, text in sorted(found)]
+
+
+class Models:
+    """Floors of a ladder's rungs on one card, each modelled once."""
+
+    def __init__(self, ladder: Ladder, card: Card) -> None:
+        self.ladder, self.card = ladder, card
+        self.found: dict[tuple[str, Shape, str], tuple[Floor, Accuracy]] = {}
+
+    def floor(self, rung: Rung, shape: Shape, state: str) -> tuple[Floor, Accuracy]:
+        """Errors: those of :func:`pytest_roofline.work.count`."""
+        key = (rung.name, shape, state)
+        if key not in self.found:
+            images = images_of(self.ladder, rung, self.card.arch)
+            resources = {
+                launch.kernel: of_kernel(images[rung.source_of(launch)], launch.kernel) for launch in rung.launches
+            }
+            works, accuracy = count(self.ladder, rung, shape, self.card)
+            self.found[key] = floor(facts(rung, shape, self.card, resources), works, state), accuracy
+        return self.found[key]
+
+    def model(self, rung: Rung, shape: Shape, state: str) -> Model:
+        """The floor beside that of the family's first rung, where that was modelled before."""
+        found, accuracy = self.floor(rung, shape, state)
+        base = self.ladder.baseline(rung)
+        before = self.found.get((base.name, shape, state))
+        return Model(found, accuracy, base, before[0] if before else None)
+
+
+class FloorClock:
+    """pytest-benchmark's timer where nothing is measured: it stands at 0 until a floor is put in."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def take(self, fixture: Any, seconds: float) -> None:
+        """One round of ``fixture`` that lasts ``seconds`` to the bit."""
+
+        def reset() -> None:
+            self.now = 0.0
+
+        def pass_by() -> None:
+            self.now = seconds
+
+        fixture.pedantic(pass_by, setup=reset, rounds=1)
+        self.now = 0.0

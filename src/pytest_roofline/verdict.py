@@ -1,0 +1,141 @@
+"""Predictions held against what was measured or modelled: a report, never a failure.
+
+Each declared prediction gets a value, a verdict ("holds", "fails", "metric not valid" or "not checked") and, where it
+fails, the reason that the traffic shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .device import MEASURED
+from .ladder import Ladder, Prediction, Rung, Shape
+from .roofline import OVER_PEAK, Reuse
+
+HOLDS, FAILS, NOT_VALID, NOT_CHECKED = "holds", "fails", "metric not valid", "not checked"
+Info = Mapping[str, Any]
+SLOW = 1.5  # times its floor: something else than the ceilings binds a rung
+SIGNIFICANT = 0.5  # multiples of N by which DRAM moves less than the ledger before that is a reason
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One prediction of a rung at a shape; ``value`` is None where there is none, ``reason`` says why it fails."""
+
+    rung: str
+    shape: Shape
+    prediction: Prediction
+    value: float | None
+    verdict: str
+    reason: str
+
+
+def verdicts(
+    ladder: Ladder, records: Sequence[Info], reuses: Mapping[tuple[str, Shape], Sequence[Reuse]], l2_bytes: int
+) -> list[Verdict]:
+    """Of every prediction for whose rung and shape there is a record (extra_info of a benchmark).
+
+    ``reuses`` are the repeated reads of each rung at each shape on the card, whose L2 cache has ``l2_bytes``.
+    """
+    by_case = {(info["rung"], Shape(info["rows"], info["columns"])): info for info in records}
+    found = []
+    for rung in ladder.rungs:
+        for prediction in rung.predictions:
+            for shape in shapes_of(ladder, rung, prediction):
+                info = by_case.get((rung.name, shape))
+                if info is not None:
+                    other = by_case.get((prediction.than, shape))
+                    more = {name: reuses.get((name, shape), ()) for name in (rung.name, prediction.than)}
+                    found.append(judge(rung, shape, prediction, info, other, more, l2_bytes))
+    return found
+
+
+def shapes_of(ladder: Ladder, rung: Rung, prediction: Prediction) -> tuple[Shape, ...]:
+    """The operator's shapes of the prediction's stage; of the first stage where it names none."""
+    stage = next((s for s in ladder.stages if s.name == prediction.stage), ladder.stages[0] if ladder.stages else None)
+    return stage.shapes.get(rung.operator.name, ()) if stage else ()
+
+
+def judge(
+    rung: Rung,
+    shape: Shape,
+    prediction: Prediction,
+    info: Info,
+    other: Info | None,
+    reuses: Mapping[str, Sequence[Reuse]],
+    l2_bytes: int,
+) -> Verdict:
+    """Hold one prediction against the records of the rung (``info``) and of the one it is compared with."""
+    value = value_of(prediction, info, other)
+    if value is None:
+        needs = f"no record of {prediction.than}" if prediction.quantity == "speedup" else "it was not measured"
+        return Verdict(rung.name, shape, prediction, None, NOT_CHECKED, needs)
+    if prediction.quantity == "mbu" and OVER_PEAK in str(info.get("marks")):
+        return Verdict(rung.name, shape, prediction, value, NOT_VALID, _served(info, reuses[rung.name], l2_bytes))
+    if prediction.low <= round(value, 2) <= prediction.high:
+        return Verdict(rung.name, shape, prediction, value, HOLDS, "")
+    return Verdict(rung.name, shape, prediction, value, FAILS, reason(prediction, value, info, other, reuses, l2_bytes))
+
+
+def value_of(prediction: Prediction, info: Info, other: Info | None) -> float | None:
+    """The predicted quantity; None where it is not known."""
+    if prediction.quantity == "speedup":
+        return None if other is None else other["median_us"] / info["median_us"]
+    if prediction.quantity == "mbu":
+        return info.get("mbu_percent") if info.get("evidence") == MEASURED else None
+    counted = info.get("dram_per_row_n")
+    return info.get("model_dram_per_row_n") if counted is None else counted
+
+
+def reason(
+    prediction: Prediction,
+    value: float,
+    info: Info,
+    other: Info | None,
+    reuses: Mapping[str, Sequence[Reuse]],
+    l2_bytes: int,
+) -> str:
+    """Why a prediction failed, as far as traffic and grid show it."""
+    told = []
+    for one in (other, info):
+        if one is not None and (served := _served(one, reuses[one["rung"]], l2_bytes)):
+            told.append(served)
+    if (fill := info.get("grid_fill")) is not None and fill < 1:
+        told.append(f"the grid fills {fill:.2g} of the card, so bytes do not decide")
+    timed = [one for one in (info, other) if one and one.get("floor_ratio")]
+    slow = max(timed, key=lambda one: one["floor_ratio"], default=None)
+    if slow is not None and slow["floor_ratio"] > SLOW:
+        told.append(
+            f"{slow['rung']} takes {slow['floor_ratio']:.2f} times its floor ({slow['floor_bound']}): latency or "
+            "instructions bind it, not bytes"
+        )
+    return "; ".join(dict.fromkeys(told)) or "nothing in the traffic explains it"
+
+
+def _served(info: Info, reuses: Sequence[Reuse], l2_bytes: int) -> str:
+    """That L2 served repeated reads, where DRAM moves less than the ledger for it."""
+    moved, ledger = info.get("model_dram_per_row_n"), info["ledger_per_row_n"]
+    close = [reuse for reuse in reuses if reuse.distance_bytes <= l2_bytes]
+    if not close or moved is None or moved > ledger - SIGNIFICANT:
+        return ""
+    where = ", ".join(f"{r.array} {r.where} at a reuse distance of {r.distance_bytes / 1e6:.1f} MB" for r in close)
+    return (
+        f"{info['rung']}: L2 ({l2_bytes / 2**20:.0f} MiB) serves the repeated read of {where}; DRAM moves {moved:.1f}N "
+        f"of the ledger's {ledger:g}N"
+    )
+
+
+def table(found: Sequence[Verdict]) -> list[str]:
+    """Two lines a prediction: what, value and verdict; why it was expected, and why it failed."""
+    lines = []
+    for one in found:
+        p = one.prediction
+        what = {"speedup": f"speed-up over {p.than}", "mbu": "MBU in %", "dram": "DRAM bytes a row, in N"}[p.quantity]
+        value = "-" if one.value is None else f"{one.value:.2f}"
+        said = f"{what} {value}, predicted {p.low:g} to {p.high:g}: {p.why}"
+        lines.append(f"{one.verdict:<16} {one.rung} {one.shape}: {said}")
+        if one.reason:
+            lines.append(f"{'':<16} {one.reason}")
+    return lines
