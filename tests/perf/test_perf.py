@@ -8,8 +8,12 @@ from pytest_roofline.errors import RefusedError
 
 
 def test_rung(roofline, perf_case):
-    """The answer is right; the time is recorded with GB/s, MBU, floor and the marks that qualify them."""
-    roofline(*perf_case)
+    """The answer is right; the time is recorded with GB/s, MBU, floor and the marks that qualify them.
+
+    No kernel is faster than its floor: one that seems to be is timed wrongly, or its floor is.
+    """
+    info = roofline(*perf_case)
+    assert (info.get("floor_ratio") or 1.0) >= 1.0, info
 
 
 def test_refused(ladder, refused_perf_case):

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+FLOATS = "reinterpret_cast<const float*>(x) + 4 * (offset + i)"
+SCALAR_LOADS = f"make_float4(({FLOATS})[0], ({FLOATS})[1], ({FLOATS})[2], ({FLOATS})[3])"
 FOREIGN = Path(__file__).parent / "foreign"
 
 
-def test_without_a_gpu_one_line_says_what_was_not_checked(project):
-    """Times are skipped, the run is green, and the header and one line at the end say why."""
+def test_without_a_gpu_the_time_is_a_modelled_floor(project):
+    """Header, table and pytest-benchmark's groups say that the floor of a card was modelled and nothing measured."""
     project.in_a_process()
-    result = project.run("-k", "s3")
-    result.assert_outcomes(skipped=5, passed=1, deselected=project.cases - 6)
+    result = project.run("-k", "s3", "--roofline-card=h200")
+    result.assert_outcomes(passed=6, deselected=project.cases - 6)
+    floor = "modelled floor on NVIDIA H200, not measured"
     result.stdout.fnmatch_lines(
-        ["roofline: simulated (PTX of sm_89)*no usable NVIDIA driver or device*times are not checked"]
+        [
+            f"roofline: simulated (PTX of sm_90)*no usable NVIDIA driver or device*not checked*{floor}",
+            "s3 *8192x2048 *DRAM *",
+            f"floor: {floor}*",
+            f"*benchmark 'softmax 8192x2048: {floor}'*",
+        ]
     )
-    result.stdout.fnmatch_lines(["5 tests (5 in *): no CUDA device (*"])
     assert result.ret == 0
 
 
@@ -89,18 +97,90 @@ def test_a_gate_without_a_baseline_option_is_refused(project):
     result.stderr.fnmatch_lines(["ERROR: --roofline-gate needs a baseline: add --benchmark-compare*"])
 
 
-def test_a_gate_without_a_device_is_refused(project):
-    """Without a device there is nothing to judge, so the gate stops the run instead of passing."""
-    result = project.run("--roofline-gate", "--benchmark-compare")
+ONE = ("-k", "n3-2048x3584 or n4-2048x3584")
+
+
+@pytest.fixture
+def modelled(project):
+    """A project with a saved modelled run of n3 and n4."""
+    return project.with_saved({}, *ONE)
+
+
+def saved_run(path):
+    """Name, median in seconds and extra_info of each benchmark."""
+    run = json.loads(path.read_text())
+    return [(bench["fullname"], bench["stats"]["median"], bench["extra_info"]) for bench in run["benchmarks"]]
+
+
+def test_a_modelled_run_is_saved_apart_and_repeats_to_the_bit(modelled):
+    """It lies in a folder of its own, says that it is simulated, and a second run gives the same numbers throughout."""
+    assert modelled.baseline.parts[-3] == "modelled-NVIDIA-GeForce-RTX-4090"
+    machine = json.loads(modelled.baseline.read_text())["machine_info"]["roofline"]
+    assert (machine["evidence"], machine["card"]) == ("simulated", "NVIDIA GeForce RTX 4090")
+    assert modelled.run(*ONE, "--benchmark-save=again").ret == 0
+    (again,) = modelled.path.glob(".benchmarks/*/*/0002_again.json")
+    assert saved_run(again) == saved_run(modelled.baseline)
+    assert all(
+        info["evidence"] == "simulated" and info["median_us"] == info["floor_us"] for *_, info in saved_run(again)
+    )
+
+
+def test_comparing_names_the_counter_that_grew(modelled):
+    """n3 that reads x twice, and n4 that loads scalars: --benchmark-compare shows which counter grew, by how much."""
+    same = modelled.run(*ONE, "--benchmark-compare", "--roofline-gate")
+    assert same.ret == 0
+    assert "counters that differ" not in same.stdout.str()
+    for name, old, new in (
+        (
+            "n3_registers.cu",
+            "y[offset + i] = xs[k]",
+            "y[offset + i] = static_cast<const volatile float*>(x)[offset + i]",
+        ),
+        ("n4_float4.cu", "x[offset + i]", SCALAR_LOADS),
+    ):
+        source = modelled.path / "kernels" / "rmsnorm" / name
+        text = source.read_text()
+        assert text.count(old) == 1
+        source.write_text(text.replace(old, new))
+    result = modelled.run("-k", "n3-2048x3584", "--benchmark-compare")
+    result.stdout.fnmatch_lines(
+        ["counters that differ from the baseline: n3 2048x3584: *rms_n3.x.requests 229376 -> 458752*"]
+    )
+    text = modelled.run("-k", "n4-2048x3584", "--benchmark-compare").stdout.str()
+    assert "rms_n4.x.requests 57344 -> 229376 (+300 %)" in text
+
+
+def test_a_modelled_run_is_never_compared_with_a_measured_one(modelled):
+    """A baseline that was measured is refused, whatever folder it lies in."""
+    data = json.loads(modelled.baseline.read_text())
+    data["machine_info"]["roofline"]["evidence"] = "measured"
+    modelled.baseline.write_text(json.dumps(data))
+    result = modelled.run(*ONE, "--benchmark-compare")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --roofline-gate judges measured times*no usable NVIDIA driver or device*"])
+    result.stderr.fnmatch_lines(["ERROR: *a modelled bound and a measurement are not compared*"])
 
 
-def test_comparing_without_a_device_is_not_a_complaint_about_baselines(project):
-    """--benchmark-compare without a device skips like everything else, and does not say that baselines are missing."""
-    result = project.run("--benchmark-compare", "-k", "n3")
+def test_predictions_get_verdicts_with_reasons(project):
+    """On an RTX 4090 fusing two kernels gains what L2 serves, and the report says so; n3 and n4 hold."""
+    result = project.run("-k", "8192x3584")
+    result.stdout.fnmatch_lines(
+        [
+            "*roofline: predictions (modelled floor on NVIDIA GeForce RTX 4090, not measured)*",
+            "fails * n2 8192x3584: speed-up over n1 1.60, predicted 0.95 to 1.05: *",
+            "*n2: L2 (72 MiB) serves the repeated read of x within rms_n2 at a reuse distance of 11.0 MB; DRAM moves *",
+            "not checked * n2 8192x3584: MBU *",
+            "holds * n3 8192x3584: speed-up over n1 1.6*",
+            "holds * n4 8192x3584: speed-up over n3 1.00*",
+        ]
+    )
+    assert result.ret == 0, "a verdict is a report"
+
+
+def test_counters_without_a_gpu_are_not_checked(project):
+    """--roofline-counters without a GPU says why there are none, and fails nothing."""
+    result = project.run(*ONE, "--roofline-counters")
+    result.stdout.fnmatch_lines(["*roofline: counters*", "not checked: no usable NVIDIA driver or device*"])
     assert result.ret == 0
-    assert "Can't compare" not in result.stdout.str() + result.stderr.str()
 
 
 def test_a_wrong_declaration_is_an_error_without_a_traceback(project):
@@ -163,9 +243,9 @@ def test_a_benchmark_mark_keeps_its_other_options(project):
         @pytest.mark.benchmark(group="mine")
         def test_mine(request, perf_case, roofline_session):
             mark = request.node.get_closest_marker("benchmark")
-            assert mark.kwargs["group"] == "mine"
+            assert mark.kwargs["group"] == "mine: modelled floor on NVIDIA GeForce RTX 4090, not measured"
             assert mark.kwargs["min_rounds"] == 7
-            assert mark.kwargs["timer"].__name__ == "cuda_events"
+            assert mark.kwargs["timer"].__name__ == "modelled_floor"
 
         @pytest.fixture
         def roofline():

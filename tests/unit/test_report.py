@@ -17,7 +17,9 @@ def info(rung: str, **changed):
         "gbs": 4267.0,
         "mbu_percent": 88.6,
         "copy_gbs": 4350.0,
-        "floor_us": 48.79,
+        "floor_us": 45.19,
+        "floor_ratio": 1.22,
+        "floor_bound": "DRAM",
         "baseline": "n1",
         "speedup": 1.63,
         "ideal_speedup": 1.5,
@@ -34,7 +36,7 @@ def info(rung: str, **changed):
 
 
 def test_a_line_holds_the_figures():
-    """Time, GB/s, MBU, share of the copy, floor, speed-up and ideal, registers, occupancy and fill, in that order."""
+    """Time, GB/s, MBU, share of the copy, floor, times the floor, ceiling, speed-up, ideal and the rest, in order."""
     head, line, *legend = table([("id", info("n4"))], {})
     assert head.split()[:4] == ["rung", "shape", "L2", "median"]
     assert line.split() == [
@@ -45,7 +47,9 @@ def test_a_line_holds_the_figures():
         "4267",
         "88.6",
         "98",
-        "48.79",
+        "45.19",
+        "1.22",
+        "DRAM",
         "1.63",
         "1.50",
         "54",
@@ -85,7 +89,7 @@ def test_missing_figures_show_as_dashes():
     """A speed-up that is not known is a dash, not a number."""
     line = table([("id", info("n4", speedup=None, copy_gbs=None))], {})[1]
     assert line.split()[6] == "-"
-    assert line.split()[8] == "-"
+    assert line.split()[10] == "-"
 
 
 def test_tests_that_were_not_checked_are_counted_in_one_line():

@@ -21,6 +21,7 @@ from typing import Any
 from ..errors import CountersError
 from .child import ChildResult, Counted, counting_job, run_child
 
+TOOLKITS, NSIGHT = ("/usr/local/cuda",), Path("/opt/nvidia/nsight-compute")
 SECTOR = 32  # bytes
 REPEATS = 3
 START_S, CASE_S = 60.0, 30.0
@@ -67,10 +68,10 @@ def find(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    for root in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"):
+    for root in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), *TOOLKITS):
         if root:
             yield Path(root) / "bin" / "ncu"
-    yield from sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
+    yield from sorted(NSIGHT.glob("*/ncu"), reverse=True)
 
 
 def count(ncu: Path, ladder: Path, cases: Sequence[Counted], device: int = 0) -> list[tuple[Counters, ...]]:

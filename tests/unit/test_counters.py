@@ -1,0 +1,162 @@
+"""Driving ncu: its table, its refusals, and on a GPU the model of DRAM traffic against what the hardware counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from pytest_roofline.check import images_of
+from pytest_roofline.errors import CountersError
+from pytest_roofline.gpu import counters
+from pytest_roofline.gpu.child import Counted
+from pytest_roofline.ladder import Shape
+
+HEAD = '"ID","Process ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum",'
+HEAD += '"lts__t_sectors.sum"\n"","","","byte","byte","ns","sector"\n'
+FAKE = """\
+#!{python}
+import json, pathlib, sys
+args = sys.argv[1:]
+config = json.loads(pathlib.Path({config!r}).read_text())
+job = json.loads(pathlib.Path(args[-1]).read_text())
+launched = ["rms_n3"] * (1 + job["repeats"]) * len(job["counted"])
+if config["proof"]:
+    proof = {{"nonce": job["nonce"], "launched": launched, "verified": None, "error": config["error"]}}
+    print("roofline-child: " + json.dumps(proof))
+pathlib.Path(args[args.index("--log-file") + 1]).write_text(config["log"])
+sys.exit(config["code"])
+"""
+
+
+def rows(*values, kernel="rms_n3"):
+    lines = [
+        f'"{n}","1","{kernel}","{read:,}","{written:,}","{ns:,}","7"' for n, (read, written, ns) in enumerate(values)
+    ]
+    return "==PROF== Connected\n" + HEAD + "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def counted(tmp_path, shipped):
+    """``counted(log, code=0, proof=True, error=None)``: what comes of one case under a fake ncu."""
+
+    def run(log, code=0, proof=True, error=None):
+        config, ncu = tmp_path / "config.json", tmp_path / "ncu"
+        config.write_text(json.dumps({"log": log, "code": code, "proof": proof, "error": error}))
+        ncu.write_text(FAKE.format(python=sys.executable, config=str(config)))
+        ncu.chmod(0o755)
+        rung = shipped.rung("n3")
+        case = Counted(rung, Shape(32, 3584), "cold", images_of(shipped, rung, "sm_90"))
+        return counters.count(ncu, shipped.root / "ladder.py", [case])
+
+    return run
+
+
+def test_the_median_of_the_repeats_counts_and_the_first_run_does_not(counted):
+    """Thousands have commas; the first launch, which verified nothing and warmed up, is left out."""
+    ((found,),) = counted(rows((9_999_999, 9, 9), (1_000, 5, 30), (3_000, 4, 10), (2_000, 6, 20)))
+    assert found == counters.Counters(dram_read=2000, dram_written=5, l2_sectors=7, nanoseconds=20)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"log": "==ERROR== ERR_NVGPUCTRPERM - no permission", "code": 1}, "NVreg_RestrictProfilingToAdminUsers=0"),
+        ({"log": "==ERROR== Failed: LibraryNotLoaded", "code": 9}, "gives no access to performance counters"),
+        ({"log": "", "proof": False}, "left no proof"),
+        ({"log": "", "error": "DeviceMemoryError: 80 GB"}, "the child under ncu failed: DeviceMemoryError: 80 GB"),
+        ({"log": "==ERROR== something else", "code": 1}, "exit code 1: ==ERROR== something else"),
+        ({"log": "==PROF== Disconnected\n"}, "has no table"),
+        ({"log": rows((1, 1, 1))}, "reported 1 launches, not the 4"),
+        ({"log": rows(*[(1, 1, 1)] * 4, kernel="other")}, "or others"),
+        (
+            {"log": rows(*[(1, 1, 1)] * 4).replace('"1","1","7"', '"n/a","1","7"')},
+            "gave 'n/a' for dram__bytes_write.sum",
+        ),
+    ],
+)
+def test_what_is_no_count_is_an_error(counted, how, said):
+    """A refusal, a child that failed, and a table that is cut or of other launches never become a number."""
+    with pytest.raises(CountersError) as caught:
+        counted(**how)
+    assert said in str(caught.value)
+
+
+def test_an_ncu_that_is_not_there(tmp_path, monkeypatch):
+    """The error says where it was looked for; a toolkit named by the environment is found."""
+    monkeypatch.setattr(counters, "TOOLKITS", ())
+    monkeypatch.setattr(counters, "NSIGHT", tmp_path / "nsight")
+    with pytest.raises(CountersError, match="ncu was not found on the PATH"):
+        counters.find({"PATH": str(tmp_path)})
+    (tmp_path / "bin").mkdir()
+    ncu = tmp_path / "bin" / "ncu"
+    ncu.write_text("")
+    ncu.chmod(0o755)
+    assert counters.find({"PATH": "", "CUDA_HOME": str(tmp_path)}) == ncu
+
+
+ROWS = (8192, 16384, 2048, 32)
+
+
+@pytest.fixture(scope="module")
+def hardware(request, roofline_session):
+    """(rung, shape, state) -> ncu's counters of each launch, all from one run under ncu."""
+    if roofline_session.missing:
+        pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
+    ladder, arch = roofline_session.ladder, roofline_session.gpu.arch
+    cases = [
+        Counted(rung, Shape(rows, rung.operator.default_shape.N), state, images_of(ladder, rung, arch))
+        for rung in ladder.rungs
+        for rows in ROWS
+        for state in ("cold", "warm")
+    ]
+    try:
+        found = counters.count(counters.find(), ladder.root / "ladder.py", cases, roofline_session.gpu.index)
+    except CountersError as error:
+        pytest.skip(f"not checked: {error}")
+    return {(c.rung.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
+
+
+@pytest.mark.parametrize("state", ["cold", "warm"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware, rung, rows, state):
+    """Modelled DRAM bytes against ncu's: from 8192 rows within 5 % (cold: reads; writes within 0.6N), else 0.6N."""
+    if cuda_device.name != "NVIDIA H200":
+        pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
+    shape = Shape(rows, rung.operator.default_shape.N)
+    floor, _ = roofline_session.models.floor(rung, shape, state)
+    counted, n = hardware[rung.name, rows, state], shape.M * shape.N
+    if rows >= 8192:
+        read = sum(one.dram_read for one in counted)
+        written = sum(one.dram_written for one in counted)
+        if state == "warm":
+            assert floor.dram.read + floor.dram.written == pytest.approx(read + written, rel=0.05)
+        else:
+            assert floor.dram.read == pytest.approx(read, rel=0.05)
+            assert floor.dram.written == pytest.approx(written, abs=0.6 * n)
+        return
+    for launch, one in zip(floor.launches, counted, strict=True):
+        assert launch.dram.read == pytest.approx(one.dram_read, abs=0.6 * n), launch.work.kernel
+        assert launch.dram.written == pytest.approx(one.dram_written, abs=0.6 * n), launch.work.kernel
+
+
+def test_counters_of_a_run_stand_beside_ledger_and_model(cuda_device, empty_project):
+    """--roofline-counters adds DRAM bytes, L2 sectors and ncu's time to the saved run and shows them."""
+    empty_project.declare()
+    empty_project.use_tests(perf="perf/test_perf.py")
+    result = empty_project.run("-k", "n4-2048x3584", "--roofline-counters", "--benchmark-json=run.json")
+    assert result.ret == 0, result.stdout.str()
+    if "ncu was not found" in result.stdout.str() or "performance counters" in result.stdout.str():
+        pytest.skip("not checked: no ncu, or no permission")
+    (bench,) = json.loads((empty_project.path / "run.json").read_text())["benchmarks"]
+    info = bench["extra_info"]
+    assert info["dram_read_bytes"] == pytest.approx(4 * 2048 * 3584, rel=0.05)
+    assert 0.5 < info["ncu_us"] / info["median_us"] < 1.5
+    result.stdout.fnmatch_lines(["*roofline: counters*", "n4 *2048x3584 *cold *8.0 *"])
+
+
+def test_counters_hold_four_figures():
+    """Each figure has a metric of ncu."""
+    assert {f.name for f in dataclasses.fields(counters.Counters)} == set(counters.METRICS)
