@@ -1,5 +1,6 @@
 """One rung at one shape, outside pytest: ``python -m pytest_roofline RUNG [M] [N] [ITERS]``.
 
+Timed on a GPU; with ``--traffic`` counted in the simulator, by source line, with or without one.
 Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error.
 """
 
@@ -10,14 +11,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .check import Job
+from .check import Accuracy, Job
 from .configuration import declared_in
 from .environment import check_cupy
 from .errors import DeviceError, RefusedError, RooflineError, WrongAnswerError
+from .floor import Floor
 from .ladder import Rung, Shape
+from .modelled import label
 from .record import Measurement
 from .roofline import MARKS, ledger_seconds
 from .session import Session, Settings
+from .sim.traffic import SECTOR
 
 RIGHT, WRONG, USAGE, REFUSED, NO_DEVICE = range(5)
 
@@ -33,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
     made.add_argument("samples", metavar="ITERS", type=int, nargs="?", default=11, help="samples (default: 11)")
     made.add_argument("--ladder", type=Path, help="declaration (default: what the pytest configuration here names)")
+    made.add_argument("--traffic", action="store_true", help="count what it does and model its floor; needs no GPU")
+    made.add_argument("--card", default="rtx4090", help="of --traffic: the card, where there is no GPU (%(default)s)")
     made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
     return made
 
@@ -42,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     try:
         check_cupy()
-        session = Session(Settings(ladder=options.ladder or declared_in(Path.cwd()), state=options.state))
+        ladder = options.ladder or declared_in(Path.cwd())
+        session = Session(Settings(ladder=ladder, state=options.state, card=options.card))
         rung = session.ladder.rung(options.rung)
         default = rung.operator.default_shape
         rows = default.M if options.rows is None else options.rows
@@ -52,13 +59,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             return USAGE
         shape = Shape(rows, columns)
         session.ladder.require(rung, shape)
-        print("\n".join(measure(session, rung, shape, options.samples)))
+        if options.traffic:
+            print("\n".join(traffic(*session.models.floor(rung, shape, options.state))))
+        else:
+            print("\n".join(measure(session, rung, shape, options.samples)))
     except WrongAnswerError as error:
         return _fail(error, WRONG)
     except RefusedError as error:
         return _fail(error, REFUSED)
     except DeviceError as error:
-        return _fail(error, NO_DEVICE)
+        code = _fail(error, NO_DEVICE)
+        print(
+            "without a GPU: --traffic counts and models here, and pytest tests/correctness simulates", file=sys.stderr
+        )
+        return code
     except RooflineError as error:
         return _fail(error, USAGE)
     return RIGHT
@@ -77,6 +91,33 @@ def measure(session: Session, rung: Rung, shape: Shape, samples: int) -> list[st
     bench, state = session.bench, session.settings.state
     found = bench.measure(job, accuracy, state, lambda series: bench.take(series, state, samples))
     return [session.header(), *before(found), *after(found)]
+
+
+def traffic(found: Floor, accuracy: Accuracy) -> list[str]:
+    """What each launch does, by source line and array, and its floor."""
+    facts = found.facts
+    lines = [
+        f"{facts.rung.name} {facts.shape}, {found.state} L2: {1e6 * found.seconds:.2f} us, {label(facts.card)}",
+        f"simulated  right: {accuracy.values} values of {accuracy.rows} rows",
+    ]
+    for launch in found.launches:
+        work, moved = launch.work, launch.dram
+        limits = ", ".join(f"{name} {1e6 * seconds:.2f}" for name, seconds in launch.limits.items())
+        dram = f"{moved.read} bytes read, {moved.written} written" if moved else "not modelled: accesses have gaps"
+        instructions = ", ".join(f"{number} {kind}" for kind, number in sorted(work.issued.items()))
+        lines += [
+            f"launch     {work.kernel}: {1e6 * launch.seconds:.2f} us, bound by {launch.bound} ({limits} us)",
+            f"           DRAM {dram}; {work.special} special-function results",
+            f"           instructions of warps: {instructions}",
+            f"           counted on {work.executed} of {work.blocks} blocks",
+            f"           {'line':<28} {'array':<8} {'requests':>10} {'bytes':>12} {'sectors':>10}  coalescing",
+        ]
+        for (place, name), counts in sorted(work.lines.items()):
+            moved_bytes = counts.sectors * SECTOR
+            share = f"{counts.unique_bytes / moved_bytes:.0%}" if moved_bytes else f"{counts.wavefronts} wavefronts"
+            row = f"{place:<28} {name:<8} {counts.requests:>10} {counts.bytes:>12} {counts.sectors:>10}  {share}"
+            lines.append(f"           {row}")
+    return lines
 
 
 def before(found: Measurement) -> list[str]:

@@ -175,14 +175,15 @@ def ladder_table(ladder: Ladder) -> list[str]:
 def results_table(run: Mapping[str, Any]) -> list[str]:
     """A saved run (pytest-benchmark's JSON) as a Markdown table, for README."""
     lines = [
-        "| rung | rows x N | median us | GB/s | MBU % | % of a copy | speed-up (ideal) | marks |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rung | rows x N | median us | floor us (times it) | GB/s | MBU % | % of a copy | speed-up (ideal) | marks |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for bench in run["benchmarks"]:
         info = bench["extra_info"]
         copy = _number(100 * info["gbs"] / info["copy_gbs"], 0)
         speedup = f"{_speedup(info)} ({_number(info['ideal_speedup'], 2)})"
-        cells = [info["rung"], f"{info['rows']} x {info['columns']}", _number(info["median_us"], 2)]
+        floor = f"{_number(info.get('floor_us'), 2)} ({_number(info.get('floor_ratio'), 2)})"
+        cells = [info["rung"], f"{info['rows']} x {info['columns']}", _number(info["median_us"], 2), floor]
         cells += [_number(info["gbs"], 0), _number(info["mbu_percent"], 1), copy, speedup, info["marks"] or "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines

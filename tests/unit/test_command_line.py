@@ -133,3 +133,14 @@ def test_pytests_own_toml_file_comes_first(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["n3"]) == 2
     assert f"{tmp_path / 'first.py'}" in capsys.readouterr().err
+
+
+def test_traffic_is_counted_by_source_line_without_a_gpu(capsys):
+    """--traffic names the floor as modelled, and gives each line's requests, bytes, sectors and coalescing."""
+    assert run("n3", "64", "3584", "--traffic", "--card", "h200", "--state", "warm") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("n3 64x3584, warm L2: ")
+    assert "modelled floor on NVIDIA H200, not measured" in out.splitlines()[0]
+    (line,) = (line for line in out.splitlines() if " x " in line)
+    assert line.split() == ["n3_registers.cu:19", "x", "7168", "917504", "28672", "100%"]
+    assert "counted on 4 of 64 blocks" in out

@@ -210,7 +210,7 @@ def test_every_benchmark_gets_one_verdict(now: dict[str, Any], then: dict[str, A
     for verdict in passed:
         assert verdict.now is not None
         assert verdict.then is not None
-        assert verdict.now <= verdict.then * 1.05
+        assert verdict.now <= max(verdict.then * 1.05, verdict.then + gate.RESOLUTION)
     assert len(gate.table(found)) == len(found) + 1
 
 
