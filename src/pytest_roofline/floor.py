@@ -100,9 +100,12 @@ def limits(work: Work, moved: Dram | None, card: Card) -> dict[str, float]:
     # Blocks of unequal work may be spread evenly at best.
     busiest = -(-work.blocks // card.sms) / work.blocks if work.uniform else 1 / min(work.blocks, card.sms)
     found = {"DRAM": (moved.read + moved.written) / (card.peak_gbs * 1e9)} if moved else {}
+    # Blocks on one SM may share what they read, through its L1 cache: each byte counts once, spread over all SMs; but
+    # what one block moves goes through one port.
+    moved_by_one = max(work.unique_bytes / min(work.blocks, card.sms), work.largest_block if work.dense else 0)
     instructions = sum(number for kind, number in work.issued.items() if kind in CERTAIN)
     return found | {
-        "L2": work.unique_bytes * busiest / (L2_BYTES_PER_CLOCK * clock),
+        "L2": moved_by_one / (L2_BYTES_PER_CLOCK * clock),
         "special": work.special * busiest / (SPECIAL_PER_CLOCK * clock),
         "issue": instructions * busiest / (ISSUE_PER_CLOCK * clock),
     }

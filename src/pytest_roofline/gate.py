@@ -90,6 +90,11 @@ def check_same_card(current_machine_info: Any, baseline_machine_info: Any, allow
         )
     if now == then:
         return False
+    if SIMULATED in evidence.values():
+        raise BaselineError(
+            f"this run is modelled for {now} and the baseline for {then}: floors of different cards are not compared; "
+            f"take --roofline-card of the baseline's card, or save a baseline for {now}"
+        )
     if not allow_other_card:
         raise BaselineError(
             f"this run is from {now} and the baseline from {then}: times on different cards are not compared. "

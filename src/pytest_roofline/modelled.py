@@ -65,7 +65,6 @@ class Model:
             "marks": ", ".join(facts.marks()),
             "max_error": self.accuracy.absolute,
             "max_error_of_tolerance": self.accuracy.of_tolerance,
-            "rows_checked": self.accuracy.rows,
             "registers": max(one.resources.registers for one in facts.launches),
             "occupancy_percent": 100 * min(one.occupancy.fraction for one in facts.launches),
             "grid_fill": facts.grid_fill,

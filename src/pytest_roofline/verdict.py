@@ -102,6 +102,8 @@ def reason(
     for one in (other, info):
         if one is not None and (served := _served(one, reuses[one["rung"]], l2_bytes)):
             told.append(served)
+    if prediction.quantity == "dram":
+        return "; ".join(dict.fromkeys(told)) or "nothing in the reuse explains it"
     if (fill := info.get("grid_fill")) is not None and fill < 1:
         told.append(f"the grid fills {fill:.2g} of the card, so bytes do not decide")
     timed = [one for one in (info, other) if one and one.get("floor_ratio")]

@@ -1,7 +1,8 @@
 """What each launch of a rung does, counted in the simulator: on a few blocks where all are alike, else on all of them.
 
-A grid is taken for uniform if two pairs of its blocks (the first two, one in the middle and the last) execute the same
-instructions the same number of times and touch memory at a steady distance. Then their counts are scaled to the grid.
+A grid is taken for uniform if pairs of its blocks (the first, the last and some drawn from all, always the same ones)
+execute the same instructions the same number of times and touch memory at a steady distance. Then their counts are
+scaled to the grid.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -26,9 +27,10 @@ from .sim.l2 import whole_grid
 from .sim.traffic import SECTOR, SHARED, Counts, Touch, issued
 
 SPARSE_ABOVE = 2**20  # bytes: only what the counted blocks touch is kept
-DENSE = 4  # times the sectors that are moved may lie between the ends of what a block touches in one access
+DENSE = 1.1  # times the sectors that are moved may lie between the ends of what a block touches in one access
+SAMPLE = 8  # blocks
 FULL_ELEMENTS = 2**22  # of a shape that is counted in full, where blocks differ
-INPUT_ROWS = 16  # different rows of the inputs; a larger array repeats them
+INPUT_ROWS = 17  # different rows of the inputs, repeated; no divisor of the usual numbers of rows
 Key = TypeVar("Key")
 ARGUMENT = re.compile(r"argument (\d+) of ")
 
@@ -69,13 +71,16 @@ class Work:
 
     @property
     def unique_bytes(self) -> int:
-        """Bytes of global memory that the launch moves at least once for each of its blocks."""
+        """Distinct bytes of global memory that the launch moves: what blocks share counts once."""
         each = self.global_memory.unique_bytes
         if not self.dense:
-            return each
-        examples = sample_of(self.blocks)
-        spanned = sum(unique_bytes(self.touched, block) for block in examples)
-        return min(each, spanned * self.blocks // len(examples))
+            return 0  # not known
+        return min(each, union_bytes(self.touched))
+
+    @property
+    def largest_block(self) -> int:
+        """Distinct bytes that one block moves, of some of them the one with most."""
+        return max((unique_bytes(self.touched, block) for block in sample_of(self.blocks)), default=0)
 
     @property
     def uniform(self) -> bool:
@@ -84,8 +89,11 @@ class Work:
 
 
 def sample_of(blocks: int) -> list[int]:
-    """Numbers of the blocks to count: two pairs, or all of them where there are few."""
-    return list(range(blocks)) if blocks <= 4 else [0, 1, blocks // 2, blocks - 1]
+    """Numbers of the blocks to count, in order: the first, the last and some between, or all where there are few."""
+    if blocks <= SAMPLE:
+        return list(range(blocks))
+    between = np.random.default_rng(blocks).choice(np.arange(1, blocks - 1), SAMPLE - 2, replace=False)
+    return [0, *sorted(map(int, between)), blocks - 1]
 
 
 def count(ladder: Ladder, rung: Rung, shape: Shape, card: Card) -> tuple[tuple[Work, ...], Accuracy]:
@@ -123,7 +131,7 @@ def _count_some(
         return None
     job = Job(device, ladder, rung, shape, rows=INPUT_ROWS)
     sample = sample_of(shape.M)
-    groups = [sample[:2], sample[2:]] if len(sample) == 4 else [sample]
+    groups = [sample[at : at + 2] for at in range(0, SAMPLE, 2)] if len(sample) == SAMPLE else [sample]
     works = []
     for step in job.program.steps:
         for group in groups:
@@ -191,6 +199,17 @@ def _scaled(counts: Mapping[Key, Counts], blocks: int, executed: int) -> dict[Ke
         key: Counts(**{f.name: getattr(one, f.name) * blocks // executed for f in fields(Counts)})
         for key, one in counts.items()
     }
+
+
+def union_bytes(touched: Sequence[Touch]) -> int:
+    """Distinct bytes between the ends of what all blocks touch."""
+    if not touched:
+        return 0
+    first, end = (np.concatenate([getattr(one, name) for one in touched]) for name in ("first", "end"))
+    order = np.argsort(first, kind="stable")
+    first, reached = first[order], np.maximum.accumulate(end[order])
+    before = np.concatenate([first[:1], reached[:-1]])
+    return int(np.maximum(reached - np.maximum(first, before), 0).sum())
 
 
 def unique_bytes(touched: Iterable[Touch], block: int) -> int:

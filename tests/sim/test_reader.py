@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from finding_run import kernel
 
+from pytest_roofline.cards import CARDS
+from pytest_roofline.check import check
 from pytest_roofline.compile import compile_source
+from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
 from pytest_roofline.sim.ptx import Imm, Label, Loc, Mem, Not, Pair, Reg, Sym, Vec
@@ -232,3 +235,9 @@ def test_every_instruction_that_is_not_simulated_is_told():
     want = [f"k.cu:{line}: v{what}.s32.s32.s32 is not simulated" for line, what in ((4, "add"), (5, "sub"), (6, "add"))]
     assert told == want
     device.load(image, "other")
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_rung_runs_as_compiled_for_each_card(ladder, name):
+    """NVRTC writes parameters and more in another way for each architecture: none of them is left out."""
+    check(SimDevice(name), ladder, ladder.rung("n4"), Shape(4, 1024))

@@ -143,4 +143,4 @@ def test_traffic_is_counted_by_source_line_without_a_gpu(capsys):
     assert "modelled floor on NVIDIA H200, not measured" in out.splitlines()[0]
     (line,) = (line for line in out.splitlines() if " x " in line)
     assert line.split() == ["n3_registers.cu:19", "x", "7168", "917504", "28672", "100%"]
-    assert "counted on 4 of 64 blocks" in out
+    assert "counted on 8 of 64 blocks" in out

@@ -160,6 +160,20 @@ def test_a_modelled_run_is_never_compared_with_a_measured_one(modelled):
     result.stderr.fnmatch_lines(["ERROR: *a modelled bound and a measurement are not compared*"])
 
 
+def test_the_label_survives_any_grouping(project):
+    """--benchmark-group-by makes groups of its own, and they too say that nothing was measured."""
+    text = project.run(*ONE, "--benchmark-group-by=func").stdout.str()
+    assert "benchmark 'test_rung: modelled floor on NVIDIA GeForce RTX 4090, not measured'" in text
+
+
+def test_floors_of_two_cards_are_not_compared(modelled):
+    """A baseline modelled for another card is refused, by MBU too: there is none."""
+    options = (f"--benchmark-compare={modelled.baseline}", "--roofline-card=h200", "--roofline-other-card")
+    result = modelled.run(*ONE, *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *floors of different cards are not compared*"])
+
+
 def test_predictions_get_verdicts_with_reasons(project):
     """On an RTX 4090 fusing two kernels gains what L2 serves, and the report says so; n3 and n4 hold."""
     result = project.run("-k", "8192x3584")

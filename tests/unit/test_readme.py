@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from pytest_roofline import cases
+from pytest_roofline.cards import card
 from pytest_roofline.declaration import load
+from pytest_roofline.gpu import counters
+from pytest_roofline.ladder import Shape
+from pytest_roofline.modelled import Models
 from pytest_roofline.roofline import MARKS
 
 ROOT = Path(__file__).parents[2]
@@ -27,14 +31,31 @@ def test_tables_are_those_of_the_declaration_and_the_baseline():
     assert TABLES["filled"](README) == README, "README is out of date: run python scripts/readme_tables.py"
 
 
+def general(key, ladder):
+    """A key with the names of kernels, arrays and classes of instructions taken out, as README has it."""
+    kernels = {launch.kernel for rung in ladder.rungs for launch in rung.launches}
+    arrays = {name for rung in ladder.rungs for name in rung.arrays} | {"shared"}
+    key = re.sub(rf"(^|\.)({'|'.join(kernels)})\.", r"\1KERNEL.", key)
+    key = re.sub(rf"KERNEL\.({'|'.join(arrays)})\.", "KERNEL.ARRAY.", key)
+    return re.sub(r"issued\.\w+$", "issued.CLASS", key)
+
+
 def test_every_recorded_key_is_in_the_table_and_the_other_way_round():
-    """The documented keys of extra_info are exactly those of the saved run."""
+    """The documented keys of extra_info are exactly those of the saved run, and the note of a modelled one."""
+    ladder = load(ROOT / "kernels" / "ladder.py")
     run = json.loads(TABLES["BASELINE"].read_text(encoding="utf-8"))
-    kernels = {launch.kernel for rung in load(ROOT / "kernels" / "ladder.py").rungs for launch in rung.launches}
-    recorded = {re.sub(rf"^({'|'.join(kernels)})\.", ".", key) for b in run["benchmarks"] for key in b["extra_info"]}
-    rows = [line.split("|")[1] for line in section("What is recorded").splitlines() if line.startswith("| `")]
-    documented = {key.replace("KERNEL", "") for row in rows for key in re.findall(r"`([\w.]+)`", row)}
-    assert recorded == documented
+    recorded = {general(key, ladder) for b in run["benchmarks"] for key in b["extra_info"]}
+    documented, before = set(), ""
+    for row in section("What is recorded").splitlines():
+        for key in re.findall(r"`([\w.]+)`", row.split("|")[1]) if row.startswith("| `") else ():
+            whole = before.rsplit(".", 1)[0] + key if key.startswith(".") else key  # `.bytes` after `KERNEL.requests`
+            documented.add(whole)
+            before = whole
+    counted = counters.record([counters.Counters(0, 0, 0, 0)], {"rows": 1, "columns": 1})
+    assert documented - recorded == {"note", *counted}
+    assert recorded - documented == set()
+    model = Models(ladder, card("rtx4090")).model(ladder.rung("s2"), Shape(32, 2048), "cold").record()
+    assert {general(key, ladder) for key in model} - documented == set()
 
 
 def test_every_mark_is_explained():

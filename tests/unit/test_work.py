@@ -24,7 +24,7 @@ RTX4090 = card("rtx4090")
 
 
 def test_sampled_counts_are_those_of_the_full_grid(ladder, rung):
-    """Four of 48 rows, scaled, are exactly what all 48 give: by array, by line, by class of instruction."""
+    """Eight of 48 rows, scaled, are exactly what all 48 give: by array, by line, by class of instruction."""
     shape = Shape(48, 1000)
     sampled, _ = count(ladder, rung, shape, RTX4090)
     device = SimDevice(RTX4090)
@@ -33,7 +33,7 @@ def test_sampled_counts_are_those_of_the_full_grid(ladder, rung):
     job.run()
     for one, step, launch in zip(sampled, job.program.steps, device.take_launches(), strict=True):
         full = module._work(step, [launch], tuple(launch.touched), 48)
-        assert one.executed == 4
+        assert one.executed == 8
         assert one.uniform
         assert (one.buffers, one.lines) == (full.buffers, full.lines)
         assert (one.issued, one.special) == (full.issued, full.special)
@@ -86,8 +86,13 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(tmp_path):
 
 
 def test_the_sample():
-    """All of up to four blocks, else the first two, the middle and the last."""
-    assert [sample_of(blocks) for blocks in (1, 4, 5, 100)] == [[0], [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 50, 99]]
+    """All of up to eight blocks, else eight in order with the first and the last, always the same ones."""
+    assert [sample_of(blocks) for blocks in (1, 8)] == [[0], list(range(8))]
+    for blocks in (9, 100, 16384):
+        found = sample_of(blocks)
+        assert (found[0], found[-1], len(found)) == (0, blocks - 1, 8)
+        assert found == sorted(set(found)) == sample_of(blocks)
+    assert len({block % 8 for block in sample_of(4096)}) > 3, "no kind of block is left out by its number's divisors"
 
 
 def touch(*spans, write=False):
@@ -112,6 +117,9 @@ def test_instructions_have_a_class():
         "div.s32": "other",
         "fma.rn.f32": "float",
         "add.s64": "other",
+        "add.ftz.f32": "float_add",
+        "add.rn.f32": "float",
+        "neg.f32": "other",
         "shfl.sync.bfly.b32": "shuffle",
         "bar.sync": "barrier",
         "atom.global.add.f32": "atomic",
@@ -158,7 +166,16 @@ def test_what_has_gaps_is_not_modelled():
     assert made().dense
     gaps = made(buffers={"x": Counts(lanes=10, bytes=40, requests=10, unique_bytes=40, sectors=10)})
     assert not gaps.dense
-    assert gaps.unique_bytes == 40
+    assert gaps.unique_bytes == 0
+    assert limits(gaps, None, RTX4090)["L2"] == 0
+
+
+def test_what_blocks_share_goes_through_l2_once():
+    """A table that all blocks read may stay in L1: its bytes are spread over the SMs, those of one block are not."""
+    counts = Counts(lanes=1, bytes=1, requests=1, unique_bytes=10 * 4096, sectors=10 * 128)
+    table = made(buffers={"w": counts}, touched=(touch(*[(0, 4096)] * 10),))
+    assert (table.unique_bytes, table.largest_block) == (4096, 4096)
+    assert limits(table, None, RTX4090)["L2"] == pytest.approx(4096 / (64 * 2520e6))
 
 
 def test_counters_that_grew_are_named_with_the_largest_first():

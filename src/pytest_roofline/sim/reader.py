@@ -203,8 +203,8 @@ class _Parser:
         kind, each = found["type"], SIZES.get(found["type"], 0) * int(found["vector"] or 1)
         variables = []
         for part in _split(found["rest"]):
-            item = NAME.match(part.strip().removeprefix(".ptr").strip())
-            item = item or NAME.match(re.sub(r"^(\.ptr|\.\w+|\.align\s+\d+|\s)+", "", part.strip()))
+            # NVRTC says of a pointer ".ptr .align 1" from sm_100 on.
+            item = NAME.match(re.sub(r"^(\.align\s+\d+|\.\w+|\s)+", "", part.strip()))
             if not item or not each:
                 return None
             if item["many"]:

@@ -116,13 +116,15 @@ MEMORY = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "
 SPECIAL = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt", "sqrt", "rcp"}
 WARP_WIDE = {"shfl": "shuffle", "vote": "shuffle", "match": "shuffle", "redux": "shuffle", "bar": "barrier"}
 WARP_WIDE |= {"barrier": "barrier", "mma": "matrix", "wmma": "matrix", "ldmatrix": "load", "stmatrix": "store"}
-ARITHMETIC = {"add", "sub", "mul", "fma", "mad", "min", "max", "div", "abs", "neg"}
+ARITHMETIC = {"add", "sub", "mul", "fma", "mad", "min", "max"}
+ROUNDED = {"rn", "rz", "rm", "rp"}
 FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 
 
 def kind_of(opcode: str) -> str:
     """The class of an instruction: "load", "store", "atomic", "copy", "special", "float", "shuffle", "barrier",
-    "matrix", or "other" (integers, addresses, conversions, moves and jumps, of which ptxas may drop or join some).
+    "matrix", "float_add" (unrounded, which ptxas may join with a multiplication), or "other" (integers, addresses,
+    conversions, signs, moves and jumps, of which ptxas may drop or join some).
     """
     base, *mods = opcode.split(".")
     if base in MEMORY:
@@ -132,6 +134,8 @@ def kind_of(opcode: str) -> str:
     floating = bool(FLOATS & {*mods})
     if base in SPECIAL or (base == "div" and floating):
         return "special"
+    if base in ("add", "sub") and floating and not ROUNDED & {*mods}:
+        return "float_add"
     return "float" if base in ARITHMETIC and floating else "other"
 
 
