@@ -230,16 +230,20 @@ def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Any, 
     return [(name if told in str(name) else f"{name or 'all'}: {told}", group) for name, group in groups]
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest-benchmark's, which saves the run before it yields
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
+    done = yield
+    if session.config.getoption("roofline_counters") and declared(session.config):
+        with usage_errors():
+            session.config.stash[SESSION].count_traffic()  # before pytest-benchmark saves the run
+    return done
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     found = session.config.stash[COMPARISON]
     if session.config.option.collectonly:
-        yield
         return
-    if session.config.getoption("roofline_counters"):
-        with usage_errors():
-            session.config.stash[SESSION].count_traffic()
-    yield  # pytest-benchmark saves the run
     found.conclude(session.config.stash[SESSION].records)
     if found.failed and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
