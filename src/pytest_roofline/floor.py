@@ -1,7 +1,7 @@
 """The floor: the least time in which a card could do what a rung's launches do, and the ceiling that binds it.
 
 A launch takes at least the launch itself plus the longest of four times: its DRAM traffic at the peak, its bytes
-between L2 and the SMs, its special-function operations and its instructions. The last three are those of the SM that
+between L2 and the SMs, its special-function operations and its instructions. The last two are those of the SM that
 has most to do: of B equal blocks on S SMs one has ceil(B / S). A bound, never a measurement: it can't be beaten.
 """
 
@@ -16,8 +16,8 @@ from .roofline import Facts
 from .sim.l2 import Dram, Sweep, dram
 from .work import Work
 
-# A launch of one thread that does nothing takes 1.25 us by ncu's gpu__time_duration on an H200 (driver 580.159.04). On
-# other cards it was not measured; a little less is taken for all.
+# Assumed, for all cards: the shortest launch of the ladder that ncu saw on an H200 took 2.1 us (one block of sm_s1_max,
+# warm; gpu__time_duration, driver 580.159.04).
 LAUNCH_SECONDS = 1.0e-6
 # Bytes a clock between L2 and one SM: the width of its port (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture
 # via Microbenchmarking", 2018, section 3.5). The cache as a whole gives less.

@@ -66,31 +66,16 @@ def check_same_card(current_machine_info: Any, baseline_machine_info: Any, allow
     Errors: :class:`BaselineError` where one side names no card or does not say whether it was measured or
     simulated, where the sides differ in that, or where the cards differ and ``allow_other_card`` is off.
     """
-    sides = {"this run": current_machine_info, "the baseline": baseline_machine_info}
-    cards: dict[str, str] = {}
-    evidence: dict[str, str] = {}
-    for side, info in sides.items():
-        card, kind = machine_card(info), _section(info).get("evidence")
-        if card is None:
-            raise BaselineError(
-                f"{side} does not name its card (no machine_info['roofline']['card']), so its times can't be compared; "
-                "save it again with pytest-roofline active"
-            )
-        if kind not in EVIDENCE:
-            raise BaselineError(
-                f"{side} ({card}) says evidence {kind!r}, allowed are {', '.join(EVIDENCE)}; "
-                "save it again with pytest-roofline active"
-            )
-        cards[side], evidence[side] = card, kind
-    now, then = cards["this run"], cards["the baseline"]
-    if len(set(evidence.values())) > 1:
+    now, kind = _card_and_evidence("this run", current_machine_info)
+    then, other_kind = _card_and_evidence("the baseline", baseline_machine_info)
+    if kind != other_kind:
         raise BaselineError(
-            f"this run was {evidence['this run']} ({now}) and the baseline {evidence['the baseline']} ({then}): "
+            f"this run was {kind} ({now}) and the baseline {other_kind} ({then}): "
             "a modelled bound and a measurement are not compared; take a baseline of the same kind"
         )
     if now == then:
         return False
-    if SIMULATED in evidence.values():
+    if kind == SIMULATED:
         raise BaselineError(
             f"this run is modelled for {now} and the baseline for {then}: floors of different cards are not compared; "
             f"take --roofline-card of the baseline's card, or save a baseline for {now}"
@@ -102,6 +87,22 @@ def check_same_card(current_machine_info: Any, baseline_machine_info: Any, allow
             "command line)"
         )
     return True
+
+
+def _card_and_evidence(side: str, info: Any) -> tuple[str, str]:
+    """What a run is of and whether it was measured; :class:`BaselineError` where ``info`` does not say so."""
+    card, kind = machine_card(info), _section(info).get("evidence")
+    if card is None:
+        raise BaselineError(
+            f"{side} does not name its card (no machine_info['roofline']['card']), so its times can't be compared; "
+            "save it again with pytest-roofline active"
+        )
+    if kind not in EVIDENCE:
+        raise BaselineError(
+            f"{side} ({card}) says evidence {kind!r}, allowed are {', '.join(EVIDENCE)}; "
+            "save it again with pytest-roofline active"
+        )
+    return card, str(kind)
 
 
 def verdicts(
@@ -249,7 +250,7 @@ def _verdict(name: str, now: list[Record], then: list[Record], tolerance: float,
         return Verdict(name, "not run", None, old, None, text)
     assert new is not None
     assert old is not None
-    if by_mbu and not all(side[0].get("extra_info", {}).get("metric_valid", True) for side in (now, then)):
+    if by_mbu and not all(_info(side).get("metric_valid", True) for side in (now, then)):
         return Verdict(name, "not valid", new, old, None, "MBU is marked as not valid: cards can't be compared by it")
     # MBU falls as time grows: turned over, one tolerance means the same for both
     slow, fast = (old, new) if by_mbu else (new, old)

@@ -14,19 +14,9 @@ from .gpu.placement import Placements
 from .gpu.timer import Series, Stopwatch
 from .ladder import Ladder, Rung, Shape
 from .record import Measurement
-from .resources import of_kernel
-from .roofline import Facts, facts, gbs
+from .roofline import facts_of, gbs
 
 COPY_SAMPLES = 15
-
-
-def facts_of(job: Job) -> Facts:
-    """Resources, occupancy, grid fill and reuse of the job's launches on its device's card."""
-    images = job.program.images
-    resources = {
-        launch.kernel: of_kernel(images[job.rung.source_of(launch)], launch.kernel) for launch in job.rung.launches
-    }
-    return facts(job.rung, job.shape, job.device.card, resources)
 
 
 def copy_bytes(rung: Rung, shape: Shape) -> int:
@@ -68,7 +58,7 @@ class Bench:
         job.verify(outputs=series.outputs())
         base = self.ladder.baseline(rung)
         measurement = Measurement(
-            facts=facts_of(job),
+            facts=facts_of(rung, shape, self.device.card, job.program.images),
             baseline=base,
             accuracy=accuracy,
             samples=tuple(samples),

@@ -16,8 +16,7 @@ from .device import SIMULATED
 from .floor import Floor, floor
 from .ladder import Ladder, Rung, Shape
 from .record import Value, finite
-from .resources import of_kernel
-from .roofline import facts
+from .roofline import Facts, Reuse, facts_of, ledger_seconds
 from .sim.traffic import SECTOR, SHARED
 from .work import Work, count
 
@@ -58,7 +57,7 @@ class Model:
             "ledger": rung.ledger_words(),
             "peak_gbs": card.peak_gbs,
             "peak_source": card.source,
-            "ledger_us": ledger / card.peak_gbs / 1e3,
+            "ledger_us": ledger_seconds(rung, shape, card) * 1e6,
             "baseline": self.baseline.name,
             "speedup": 1.0 if rung.name == self.baseline.name else speedup,
             "ideal_speedup": self.baseline.ledger_bytes(shape) / ledger,
@@ -122,30 +121,33 @@ def grown(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
 
 
 class Models:
-    """Floors of a ladder's rungs on one card, each modelled once."""
+    """Floors of a ladder's rungs on one card, each modelled once, and counted once for both states of the cache."""
 
     def __init__(self, ladder: Ladder, card: Card) -> None:
         self.ladder, self.card = ladder, card
-        self.found: dict[tuple[str, Shape, str], tuple[Floor, Accuracy]] = {}
+        self.found: dict[tuple[str, Shape, str], Floor] = {}
+        self.counted: dict[tuple[str, Shape], tuple[Facts, tuple[Work, ...], Accuracy]] = {}
 
     def floor(self, rung: Rung, shape: Shape, state: str) -> tuple[Floor, Accuracy]:
         """Errors: those of :func:`pytest_roofline.work.count`."""
-        key = (rung.name, shape, state)
+        case, key = (rung.name, shape), (rung.name, shape, state)
+        if case not in self.counted:
+            facts = facts_of(rung, shape, self.card, images_of(self.ladder, rung, self.card.arch))
+            self.counted[case] = facts, *count(self.ladder, rung, shape, self.card)
+        facts, works, accuracy = self.counted[case]
         if key not in self.found:
-            images = images_of(self.ladder, rung, self.card.arch)
-            resources = {
-                launch.kernel: of_kernel(images[rung.source_of(launch)], launch.kernel) for launch in rung.launches
-            }
-            works, accuracy = count(self.ladder, rung, shape, self.card)
-            self.found[key] = floor(facts(rung, shape, self.card, resources), works, state), accuracy
-        return self.found[key]
+            self.found[key] = floor(facts, works, state)
+        return self.found[key], accuracy
+
+    def reuses(self) -> dict[tuple[str, Shape], tuple[Reuse, ...]]:
+        """The repeated reads of each rung at each shape that was counted."""
+        return {case: facts.reuses for case, (facts, *_) in self.counted.items()}
 
     def model(self, rung: Rung, shape: Shape, state: str) -> Model:
         """The floor beside that of the family's first rung, where that was modelled before."""
         found, accuracy = self.floor(rung, shape, state)
         base = self.ladder.baseline(rung)
-        before = self.found.get((base.name, shape, state))
-        return Model(found, accuracy, base, before[0] if before else None)
+        return Model(found, accuracy, base, self.found.get((base.name, shape, state)))
 
 
 class FloorClock:

@@ -11,6 +11,7 @@ from .floor import CEILINGS
 from .ladder import Ladder
 from .modelled import COUNT, grown
 from .roofline import MARKS
+from .sim.traffic import SECTOR
 
 Info = Mapping[str, Any]
 DEFAULT_ALIGNMENT = 4
@@ -123,7 +124,38 @@ def modelled_table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, I
             differences.append(f"{info['rung']} {info['rows']}x{info['columns']}: {', '.join(changed[:SHOWN])}")
     lines = [*aligned(rows), f"floor: {records[0][1]['note']}; {CEILINGS_TOLD}"]
     lines.append("answers: checked in the rows of the counted blocks; pytest tests/correctness checks all that matter")
-    return lines + ([f"counters that differ from the baseline: {line}" for line in differences] or [])
+    return lines + [f"counters that differ from the baseline: {line}" for line in differences]
+
+
+COUNTERS_HEAD = (
+    "rung",
+    "shape",
+    "L2",
+    "ledger",
+    "model",
+    "DRAM",
+    "read",
+    "written",
+    "through L2",
+    "ncu us",
+    "median us",
+)
+
+
+def counters_table(records: Sequence[tuple[str, Info]]) -> list[str]:
+    """Traffic as ncu counted it beside ledger and model, a line a benchmark; bytes as multiples of N a row."""
+    rows: list[tuple[Sequence[str], str]] = [(COUNTERS_HEAD, "")]
+    for _, info in records:
+        if "ncu_us" in info:
+            elements = info["rows"] * info["columns"]
+            cells = [f"{info['rung']}", f"{info['rows']}x{info['columns']}", f"{info['state']}"]
+            cells += [_number(info["ledger_per_row_n"], 1), _number(info.get("model_dram_per_row_n"), 2)]
+            cells += [_number(info["dram_per_row_n"], 2), _number(info["dram_read_bytes"] / elements, 2)]
+            cells += [_number(info["dram_written_bytes"] / elements, 2)]
+            cells += [_number(info["l2_sectors"] * SECTOR / elements, 1), _number(info["ncu_us"], 2)]
+            rows.append(([*cells, _number(info["median_us"], 2)], ""))
+    told = "by Nsight Compute, --cache-control none --clock-control none; in multiples of N bytes a row"
+    return [*aligned(rows), told] if len(rows) > 1 else []
 
 
 def not_checked(stats: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -149,6 +181,7 @@ def sections(
     """Title and lines of each section of the terminal summary, empty ones left out."""
     found = [
         ("roofline", table(records, baseline)),
+        ("roofline: counters", counters_table(records)),
         ("roofline gate", list(compared)),
         ("roofline: not checked", not_checked(stats)),
     ]

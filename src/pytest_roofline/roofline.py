@@ -7,12 +7,14 @@ what the code requests; the clock sees what DRAM had to deliver, and the L2 cach
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .cards import Card
+from .compile import Image
 from .ladder import Launch, Rung, Shape
 from .occupancy import Occupancy, occupancy
-from .resources import Resources
+from .resources import Resources, of_kernel
 
 FITS_L2 = "fits L2"
 OVER_PEAK = "over 100 %"
@@ -119,6 +121,12 @@ class Facts:
         found = [FITS_L2] if self.fits_l2 else []
         found += [REUSE] if self.reuse_fits_l2 else []
         return found + ([UNFILLED] if self.grid_fill < 1 else [])
+
+
+def facts_of(rung: Rung, shape: Shape, card: Card, images: Mapping[str, Image]) -> Facts:
+    """Facts of ``rung`` as compiled: ``images`` by the path of its sources."""
+    resources = {launch.kernel: of_kernel(images[rung.source_of(launch)], launch.kernel) for launch in rung.launches}
+    return facts(rung, shape, card, resources)
 
 
 def facts(rung: Rung, shape: Shape, card: Card, resources: dict[str, Resources]) -> Facts:

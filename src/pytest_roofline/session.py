@@ -65,7 +65,7 @@ class Session:
     settings: Settings
     records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
     simulated_tests: int = 0
-    counted: list[str] = field(default_factory=list)  # what ncu counted, for the terminal
+    not_counted: str = ""  # why ncu counted nothing, where it was asked to
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
 
     @cached_property
@@ -213,8 +213,8 @@ class Session:
     def footer(self) -> list[tuple[str, list[str]]]:
         """Titles and lines of predictions, counters, what was simulated in this run, and what the simulator warned."""
         found = self._predictions()
-        if self.counted:
-            found.append(("roofline: counters", self.counted))
+        if self.not_counted:
+            found.append(("roofline: counters", [self.not_counted]))
         if self.missing and self.simulated_tests:
             told = f"{self.simulated_tests} tests used the simulator (PTX of {self.device.arch}), none of them a GPU"
             found.append(("roofline: simulated", [told]))
@@ -225,9 +225,8 @@ class Session:
     def _predictions(self) -> list[tuple[str, list[str]]]:
         if not self.records:
             return []
-        reuses = {(name, shape): found.facts.reuses for (name, shape, _), (found, _) in self.models.found.items()}
         infos = [info for _, info in self.records]
-        lines = verdict.table(verdict.verdicts(self.ladder, infos, reuses, self.card.l2_bytes))
+        lines = verdict.table(verdict.verdicts(self.ladder, infos, self.models.reuses(), self.card.l2_bytes))
         return [(f"roofline: predictions ({label(self.card) if self.missing else 'measured'})", lines)] if lines else []
 
     def count_traffic(self) -> None:
@@ -243,11 +242,10 @@ class Session:
         except (CountersError, DeviceError) as error:
             if self.settings.require_gpu:
                 raise
-            self.counted = [f"{NOT_CHECKED}: {error}"]
+            self.not_counted = f"{NOT_CHECKED}: {error}"
             return
         for info, launches in zip(records, found, strict=True):
             info |= counters.record(launches, info)
-        self.counted = counters.table(records)
 
     def _counted(self, info: Mapping[str, Value]) -> Counted:
         rung = self.ladder.rung(str(info["rung"]))

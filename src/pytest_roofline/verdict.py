@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .device import MEASURED
+from .device import MEASURED, NOT_CHECKED
 from .ladder import Ladder, Prediction, Rung, Shape
 from .roofline import OVER_PEAK, Reuse
 
-HOLDS, FAILS, NOT_VALID, NOT_CHECKED = "holds", "fails", "metric not valid", "not checked"
+HOLDS, FAILS, NOT_VALID = "holds", "fails", "metric not valid"
 Info = Mapping[str, Any]
 SLOW = 1.5  # times its floor: something else than the ceilings binds a rung
 SIGNIFICANT = 0.5  # multiples of N by which DRAM moves less than the ledger before that is a reason
@@ -76,7 +76,7 @@ def judge(
         return Verdict(rung.name, shape, prediction, value, NOT_VALID, _served(info, reuses[rung.name], l2_bytes))
     if prediction.low <= round(value, 2) <= prediction.high:
         return Verdict(rung.name, shape, prediction, value, HOLDS, "")
-    return Verdict(rung.name, shape, prediction, value, FAILS, reason(prediction, value, info, other, reuses, l2_bytes))
+    return Verdict(rung.name, shape, prediction, value, FAILS, reason(prediction, info, other, reuses, l2_bytes))
 
 
 def value_of(prediction: Prediction, info: Info, other: Info | None) -> float | None:
@@ -91,7 +91,6 @@ def value_of(prediction: Prediction, info: Info, other: Info | None) -> float | 
 
 def reason(
     prediction: Prediction,
-    value: float,
     info: Info,
     other: Info | None,
     reuses: Mapping[str, Sequence[Reuse]],

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from pytest_roofline.cards import card
-from pytest_roofline.check import images_of
 from pytest_roofline.device import POISON
-from pytest_roofline.floor import floor
 from pytest_roofline.ladder import Shape
-from pytest_roofline.resources import of_kernel
-from pytest_roofline.roofline import facts
+from pytest_roofline.modelled import Models
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.l2 import LINE, Cache, Dram, Sweep, whole_grid
 from pytest_roofline.sim.traffic import Touch
-from pytest_roofline.work import count
 
 ROOM = 8  # lines of the small caches below, which have one set
 
@@ -94,14 +90,11 @@ def test_the_whole_grid_is_read_off_a_few_blocks():
 @pytest.fixture(scope="module")
 def modelled():
     """``modelled(ladder, rung, shape, card, state)``: the floor."""
+    models = {}
 
     def run(ladder, rung, shape, name, state):
-        images = images_of(ladder, rung, card(name).arch)
-        resources = {
-            launch.kernel: of_kernel(images[rung.source_of(launch)], launch.kernel) for launch in rung.launches
-        }
-        works, _ = count(ladder, rung, shape, card(name))
-        return floor(facts(rung, shape, card(name), resources), works, state)
+        found, _ = models.setdefault(name, Models(ladder, card(name))).floor(rung, shape, state)
+        return found
 
     return run
 

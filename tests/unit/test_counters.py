@@ -10,7 +10,7 @@ import pytest
 
 from pytest_roofline.check import images_of
 from pytest_roofline.errors import CountersError
-from pytest_roofline.gpu import counters
+from pytest_roofline.gpu import counters, sanitizer
 from pytest_roofline.gpu.child import Counted
 from pytest_roofline.ladder import Shape
 
@@ -86,7 +86,7 @@ def test_what_is_no_count_is_an_error(counted, how, said):
 
 def test_an_ncu_that_is_not_there(tmp_path, monkeypatch):
     """The error says where it was looked for; a toolkit named by the environment is found."""
-    monkeypatch.setattr(counters, "TOOLKITS", ())
+    monkeypatch.setattr(sanitizer, "TOOLKIT", str(tmp_path / "toolkit"))
     monkeypatch.setattr(counters, "NSIGHT", tmp_path / "nsight")
     with pytest.raises(CountersError, match="ncu was not found on the PATH"):
         counters.find({"PATH": str(tmp_path)})

@@ -20,9 +20,9 @@ from typing import Any
 
 from ..errors import CountersError
 from .child import ChildResult, Counted, counting_job, run_child
+from .sanitizer import toolkits
 
-TOOLKITS, NSIGHT = ("/usr/local/cuda",), Path("/opt/nvidia/nsight-compute")
-SECTOR = 32  # bytes
+NSIGHT = Path("/opt/nvidia/nsight-compute")
 REPEATS = 3
 START_S, CASE_S = 60.0, 30.0
 # Nsight Compute's names; base units are bytes, sectors and nanoseconds.
@@ -68,7 +68,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    for root in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), *TOOLKITS):
+    for _, root in toolkits(environ):
         if root:
             yield Path(root) / "bin" / "ncu"
     yield from sorted(NSIGHT.glob("*/ncu"), reverse=True)
@@ -158,19 +158,3 @@ def record(launches: Sequence[Counters], info: Mapping[str, Any]) -> dict[str, f
         "l2_sectors": sum(one.l2_sectors for one in launches),
         "ncu_us": sum(one.nanoseconds for one in launches) / 1e3,
     }
-
-
-def table(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Counted traffic beside ledger and model, a line a benchmark; bytes as multiples of N a row."""
-    lines = ["rung  shape        L2    ledger  model   DRAM = read + written  through L2   ncu us  median us"]
-    for info in records:
-        elements = info["rows"] * info["columns"]
-        modelled = info.get("model_dram_per_row_n")
-        shape = f"{info['rows']}x{info['columns']}"
-        lines.append(
-            f"{info['rung']:<5} {shape:<12} {info['state']:<5} {info['ledger_per_row_n']:6.1f} "
-            f"{'-' if modelled is None else f'{modelled:.2f}':>6} {info['dram_per_row_n']:6.2f} = "
-            f"{info['dram_read_bytes'] / elements:4.2f} + {info['dram_written_bytes'] / elements:4.2f}   "
-            f"{info['l2_sectors'] * SECTOR / elements:11.1f} {info['ncu_us']:8.2f} {info['median_us']:10.2f}"
-        )
-    return [*lines, "by Nsight Compute, --cache-control none --clock-control none; in multiples of N bytes a row"]

@@ -81,14 +81,17 @@ def find(option: str | None, environ: Mapping[str, str]) -> Tool:
     )
 
 
+def toolkits(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Where a CUDA toolkit may be: what names the place, and the place, None where nothing is named."""
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        yield f"${name}", environ.get(name)
+    yield TOOLKIT, TOOLKIT
+
+
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
     on_path = shutil.which(NAME, path=environ.get("PATH", ""))
     yield "PATH", Path(on_path) if on_path else None
-    for origin, root in (
-        ("$CUDA_HOME", environ.get("CUDA_HOME")),
-        ("$CUDA_PATH", environ.get("CUDA_PATH")),
-        (TOOLKIT, TOOLKIT),
-    ):
+    for origin, root in toolkits(environ):
         places = [Path(root) / "bin" / NAME, Path(root) / NAME / NAME] if root else []
         yield origin, next((place for place in places if place.is_file()), None)
     yield f"the package {WHEEL}", _from_wheel()
