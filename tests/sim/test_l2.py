@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from pytest_roofline.cards import card
+from pytest_roofline.check import images_of
 from pytest_roofline.device import POISON
+from pytest_roofline.errors import CountersError
+from pytest_roofline.gpu import counters
+from pytest_roofline.gpu.child import Counted
+from pytest_roofline.gpu.counters import Counters
 from pytest_roofline.ladder import Shape
 from pytest_roofline.modelled import Models
 from pytest_roofline.sim.device import SimDevice
@@ -99,27 +107,69 @@ def modelled():
     return run
 
 
-# DRAM bytes a row in multiples of N, read and written together, as an H200's counters gave them at 8192 rows: cold
-# (flushed before the rung) and warm. By ncu, driver 580.159.04, 2026-11-30.
-MEASURED_H200 = {
-    "n1": (11.16, 11.97),
-    "n2": (7.22, 8.00),
-    "n3": (7.07, 7.95),
-    "n4": (7.08, 7.96),
-    "s1": (14.54, 15.94),
-    "s2": (10.54, 11.93),
-    "s3": (6.62, 7.95),
-    "s4": (6.57, 7.93),
-}
+ROWS = (8192, 16384, 2048, 32)
+SAVED = json.loads(Path(__file__).with_name("h200_counters.json").read_text())
+
+
+def assert_agree(floor, counted, rows):
+    """Modelled DRAM bytes against ncu's: from 8192 rows within 5 % (cold: reads; writes within 0.6N), else 0.6N."""
+    n = floor.facts.shape.M * floor.facts.shape.N
+    if rows >= 8192:
+        read = sum(one.dram_read for one in counted)
+        written = sum(one.dram_written for one in counted)
+        if floor.state == "warm":
+            assert floor.dram.read + floor.dram.written == pytest.approx(read + written, rel=0.05)
+        else:
+            assert floor.dram.read == pytest.approx(read, rel=0.05)
+            assert floor.dram.written == pytest.approx(written, abs=0.6 * n)
+        return
+    for launch, one in zip(floor.launches, counted, strict=True):
+        assert launch.dram.read == pytest.approx(one.dram_read, abs=0.6 * n), launch.work.kernel
+        assert launch.dram.written == pytest.approx(one.dram_written, abs=0.6 * n), launch.work.kernel
 
 
 @pytest.mark.parametrize("state", ["cold", "warm"])
-def test_the_ladder_on_an_h200(modelled, ladder, rung, state):
-    """At 8192 rows the model is within 5 % of the DRAM traffic that was counted on an H200, cold as warm."""
-    shape = Shape(8192, rung.operator.default_shape.N)
-    found = modelled(ladder, rung, shape, "h200", state).dram
-    measured = MEASURED_H200[rung.name][state == "warm"]
-    assert (found.read + found.written) / (shape.M * shape.N) == pytest.approx(measured, rel=0.05)
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_model_against_what_an_h200_counted(modelled, ladder, rung, rows, state):
+    """Every rung, cold and warm, against the counters that scripts/against_counters.py --save wrote on 2026-11-30."""
+    shape = Shape(rows, rung.operator.default_shape.N)
+    (launches,) = (
+        case["launches"]
+        for case in SAVED["cases"]
+        if (case["rung"], case["M"], case["N"], case["state"]) == (rung.name, shape.M, shape.N, state)
+    )
+    counted = [Counters(**launch) for launch in launches]
+    assert_agree(modelled(ladder, rung, shape, "h200", state), counted, rows)
+
+
+@pytest.fixture(scope="module")
+def hardware(roofline_session):
+    """(rung, rows, state) -> ncu's counters of each launch, all from one run under ncu."""
+    if roofline_session.missing:
+        pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
+    ladder, arch = roofline_session.ladder, roofline_session.gpu.arch
+    cases = [
+        Counted(rung, Shape(rows, rung.operator.default_shape.N), state, images_of(ladder, rung, arch))
+        for rung in ladder.rungs
+        for rows in ROWS
+        for state in ("cold", "warm")
+    ]
+    try:
+        found = counters.count(counters.find(), ladder.root / "ladder.py", cases, roofline_session.gpu.index)
+    except CountersError as error:
+        pytest.skip(f"not checked: {error}")
+    return {(c.rung.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
+
+
+@pytest.mark.parametrize("state", ["cold", "warm"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware, rung, rows, state):
+    """The same on this machine's GPU, now."""
+    if cuda_device.name != "NVIDIA H200":
+        pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
+    shape = Shape(rows, rung.operator.default_shape.N)
+    floor, _ = roofline_session.models.floor(rung, shape, state)
+    assert_agree(floor, hardware[rung.name, rows, state], rows)
 
 
 def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, ladder):

@@ -97,51 +97,6 @@ def test_an_ncu_that_is_not_there(tmp_path, monkeypatch):
     assert counters.find({"PATH": "", "CUDA_HOME": str(tmp_path)}) == ncu
 
 
-ROWS = (8192, 16384, 2048, 32)
-
-
-@pytest.fixture(scope="module")
-def hardware(request, roofline_session):
-    """(rung, shape, state) -> ncu's counters of each launch, all from one run under ncu."""
-    if roofline_session.missing:
-        pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
-    ladder, arch = roofline_session.ladder, roofline_session.gpu.arch
-    cases = [
-        Counted(rung, Shape(rows, rung.operator.default_shape.N), state, images_of(ladder, rung, arch))
-        for rung in ladder.rungs
-        for rows in ROWS
-        for state in ("cold", "warm")
-    ]
-    try:
-        found = counters.count(counters.find(), ladder.root / "ladder.py", cases, roofline_session.gpu.index)
-    except CountersError as error:
-        pytest.skip(f"not checked: {error}")
-    return {(c.rung.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
-
-
-@pytest.mark.parametrize("state", ["cold", "warm"])
-@pytest.mark.parametrize("rows", ROWS)
-def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware, rung, rows, state):
-    """Modelled DRAM bytes against ncu's: from 8192 rows within 5 % (cold: reads; writes within 0.6N), else 0.6N."""
-    if cuda_device.name != "NVIDIA H200":
-        pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
-    shape = Shape(rows, rung.operator.default_shape.N)
-    floor, _ = roofline_session.models.floor(rung, shape, state)
-    counted, n = hardware[rung.name, rows, state], shape.M * shape.N
-    if rows >= 8192:
-        read = sum(one.dram_read for one in counted)
-        written = sum(one.dram_written for one in counted)
-        if state == "warm":
-            assert floor.dram.read + floor.dram.written == pytest.approx(read + written, rel=0.05)
-        else:
-            assert floor.dram.read == pytest.approx(read, rel=0.05)
-            assert floor.dram.written == pytest.approx(written, abs=0.6 * n)
-        return
-    for launch, one in zip(floor.launches, counted, strict=True):
-        assert launch.dram.read == pytest.approx(one.dram_read, abs=0.6 * n), launch.work.kernel
-        assert launch.dram.written == pytest.approx(one.dram_written, abs=0.6 * n), launch.work.kernel
-
-
 def test_counters_of_a_run_stand_beside_ledger_and_model(cuda_device, empty_project):
     """--roofline-counters adds DRAM bytes, L2 sectors and ncu's time to the saved run and shows them."""
     empty_project.declare()

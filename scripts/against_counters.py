@@ -1,0 +1,96 @@
+"""Holds the model of DRAM traffic against ncu's counters, as the Markdown table of docs/model.md.
+
+    python scripts/against_counters.py [--saved FILE | --save FILE] [--rows 8192 16384 2048 32]
+
+With ``--saved`` (tests/sim/h200_counters.json is one) what was counted is read from there and no GPU is needed; else
+every rung runs under ncu, cold and warm. Bytes are read + written over all launches, as multiples of N a row. Whether
+they agree is for tests/sim/test_l2.py to say. Exit code 0, or 2 if nothing could be counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pytest_roofline.cards import CARDS
+from pytest_roofline.check import images_of
+from pytest_roofline.errors import RooflineError
+from pytest_roofline.gpu import counters
+from pytest_roofline.gpu.child import Counted
+from pytest_roofline.ladder import Shape
+from pytest_roofline.modelled import Models
+from pytest_roofline.session import Session, Settings
+from pytest_roofline.sim.l2 import Dram
+
+ROOT = Path(__file__).parents[1]
+STATES = ("cold", "warm")
+
+
+def measured(session: Session, rows: list[int]) -> dict[str, Any]:
+    """The counters of every rung at its default width, by ncu on this machine."""
+    ladder = session.ladder
+    shapes = {rung.name: [Shape(m, rung.operator.default_shape.N) for m in rows] for rung in ladder.rungs}
+    cases = [
+        Counted(rung, shape, state, images_of(ladder, rung, session.gpu.arch))
+        for rung in ladder.rungs
+        for shape in shapes[rung.name]
+        for state in STATES
+    ]
+    found = counters.count(counters.find(), ladder.root / "ladder.py", cases, session.gpu.index)
+    listed = [
+        {
+            "rung": c.rung.name,
+            "M": c.shape.M,
+            "N": c.shape.N,
+            "state": c.state,
+            "launches": [dataclasses.asdict(o) for o in one],
+        }
+        for c, one in zip(cases, found, strict=True)
+    ]
+    return {"card": session.gpu.name, "driver": session.telemetry.driver, "cases": listed}
+
+
+def both(moved: Dram, elements: int) -> str:
+    return f"{moved.read / elements:.2f} + {moved.written / elements:.2f}"
+
+
+def table(models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
+    """A line for each rung and shape: model and counters, cold and warm."""
+    lines = ["| rung | rows x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
+    by_case: dict[tuple[int, str, int], list[str]] = {}
+    for case in sorted(saved["cases"], key=lambda c: rows.index(c["M"]) if c["M"] in rows else len(rows)):
+        if case["M"] in rows:
+            rung, shape = models.ladder.rung(case["rung"]), Shape(case["M"], case["N"])
+            found, _ = models.floor(rung, shape, case["state"])
+            counted = Dram(*(int(sum(one[k] for one in case["launches"])) for k in ("dram_read", "dram_written")))
+            cells = by_case.setdefault((case["M"], case["rung"], case["N"]), [])
+            cells += [both(found.dram or Dram(0, 0), shape.M * shape.N), both(counted, shape.M * shape.N)]
+    return lines + [f"| {rung} | {m} x {n} | {' | '.join(cells)} |" for (m, rung, n), cells in by_case.items()]
+
+
+def main() -> int:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--saved", type=Path, help="counters that an earlier run saved")
+    made.add_argument("--save", type=Path, help="write the counters there")
+    made.add_argument("--rows", nargs="+", type=int, default=[8192, 16384, 2048, 32])
+    options = made.parse_args()
+    session = Session(Settings(ladder=ROOT / "kernels" / "ladder.py"))
+    try:
+        saved = json.loads(options.saved.read_text()) if options.saved else measured(session, options.rows)
+    except (RooflineError, OSError) as error:
+        print(f"not checked: {error}", file=sys.stderr)
+        return 2
+    if options.save:
+        options.save.write_text(json.dumps(saved, indent=1))
+    card = next((card for card in CARDS.values() if card.name == saved["card"]), session.card)
+    print(f"{saved['card']}, driver {saved['driver']}\n")
+    print("\n".join(table(Models(session.ladder, card), saved, options.rows)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
