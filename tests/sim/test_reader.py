@@ -240,4 +240,7 @@ def test_every_instruction_that_is_not_simulated_is_told():
 @pytest.mark.parametrize("name", CARDS)
 def test_a_rung_runs_as_compiled_for_each_card(ladder, name):
     """NVRTC writes parameters and more in another way for each architecture: none of them is left out."""
-    check(SimDevice(name), ladder, ladder.rung("n4"), Shape(4, 1024))
+    try:
+        check(SimDevice(name), ladder, ladder.rung("n4"), Shape(4, 1024))
+    except UnsupportedError as error:  # elsewhere that is a skip
+        pytest.fail(str(error))

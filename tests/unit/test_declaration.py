@@ -92,6 +92,14 @@ WRONG: dict[str, tuple[Rung, str]] = {
         dataclasses.replace(RUNG, predictions=(Prediction("n1", 1.0, 2.0, "why"),)),
         "rung 'c1': predicts against 'n1'; the rungs of scale are c1",
     ),
+    "prediction of nothing": (
+        dataclasses.replace(RUNG, predictions=(Prediction("", 1.0, 2.0, "why", quantity="speed"),)),
+        "rung 'c1': predicts 'speed'; what can be predicted is speedup, dram, mbu",
+    ),
+    "prediction for no stage": (
+        dataclasses.replace(RUNG, predictions=(Prediction("c1", 1.0, 2.0, "why", stage="longest"),)),
+        "rung 'c1': predicts for stage 'longest'; the stages are ",
+    ),
 }
 
 

@@ -214,6 +214,16 @@ def test_every_benchmark_gets_one_verdict(now: dict[str, Any], then: dict[str, A
     assert len(gate.table(found)) == len(found) + 1
 
 
+def test_modelled_floors_have_no_resolution() -> None:
+    """Two floors are exact: 1.2 us against 1.0 us is slower, where between measurements that is no difference."""
+    for evidence, status in (("simulated", "slower"), ("measured", "ok")):
+        now, then = record("a", 1.2e-6), record("a", 1.0e-6)
+        for side in (now, then):
+            side["extra_info"] = {**side.get("extra_info", {}), "evidence": evidence}
+        (found,) = gate.verdicts([now], [then])
+        assert found.status == status
+
+
 @given(numbers, numbers, st.floats(min_value=0, max_value=0.99))
 def test_mbu_and_time_agree(now: float, then: float, tolerance: float) -> None:
     """On one card, where MBU is proportional to 1/time, both ways to compare give one change."""

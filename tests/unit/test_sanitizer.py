@@ -183,10 +183,10 @@ class TestSession:
         tool.start([("racecheck", JOB), ("racecheck", other)])
         assert tool.check("racecheck", JOB).verdict == FINDINGS
         assert tool.check("racecheck", other).subject == "n3 9x1000"
-        tool.stop()
         assert len(fake.seen()) == 2
         assert tool.check("racecheck", JOB).verdict == FINDINGS, "and again when it is asked for again"
         assert len(fake.seen()) == 3
+        tool.stop()
 
     def test_stop_ends_what_nobody_asked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sanitizer, "AT_A_TIME", 1)

@@ -9,12 +9,13 @@ import pytest
 
 from pytest_roofline import work as module
 from pytest_roofline.cards import card
-from pytest_roofline.check import Job
+from pytest_roofline.check import Job, images_of
 from pytest_roofline.declaration import load
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.floor import LAUNCH_SECONDS, LaunchFloor, limits
+from pytest_roofline.floor import LAUNCH_SECONDS, LaunchFloor, floor, limits
 from pytest_roofline.ladder import Shape
 from pytest_roofline.modelled import counters, grown
+from pytest_roofline.roofline import facts_of
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.l2 import Dram
 from pytest_roofline.sim.traffic import Counts, Touch, kind_of
@@ -188,3 +189,14 @@ def test_counters_that_grew_are_named_with_the_largest_first():
         "k.issued.float 5120 -> 5000 (-2 %)",
     ]
     assert grown(then, then) == []
+
+
+def test_a_floor_with_gaps_has_no_dram_in_it(ladder):
+    """Where one launch touches memory with gaps the DRAM traffic is None, and no ceiling of it binds."""
+    gaps = made(buffers={"x": Counts(lanes=10, bytes=40, requests=10, unique_bytes=40, sectors=10)})
+    rung = ladder.rung("n3")
+    facts = facts_of(rung, Shape(10, 1024), RTX4090, images_of(ladder, rung, RTX4090.arch))
+    found = floor(facts, [gaps], "cold")
+    assert found.dram is None
+    assert "DRAM" not in found.launches[0].limits
+    assert floor(facts, [made()], "cold").dram == Dram(10240, 0)
