@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import cards, cases, comparison, environment, modelled, report
-from .errors import DeviceMemoryError, RooflineError, SanitizerNotFoundError
+from .errors import DeviceMemoryError, NotCheckedError, RooflineError, SanitizerNotFoundError
 from .gpu.sanitizer import conclude
 from .session import Session, Settings, not_checked, worker_number
 from .sim.errors import UnsupportedError
@@ -186,10 +186,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call() -> Generator[None, Any, Any]:
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     try:
         return (yield)
-    except (DeviceMemoryError, UnsupportedError) as error:
+    except (DeviceMemoryError, NotCheckedError) as error:
+        required = pyfuncitem.config.stash[SESSION].settings.require_gpu
+        if required and not isinstance(error, DeviceMemoryError | UnsupportedError):
+            raise
         pytest.skip(not_checked(error))
 
 

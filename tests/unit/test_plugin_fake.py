@@ -170,3 +170,18 @@ def test_a_broken_rung_does_not_stop_the_others(faked):
     source.write_text(source.read_text() + "\nthis is no CUDA\n")
     counts = faked.run("-k", "n3-1x3584 or n4-1x3584").parseoutcomes()
     assert (counts["passed"], counts["failed"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("options", "outcome"), [((), "skipped"), (("--roofline-require-gpu",), "failed")])
+def test_not_checked_is_a_skip_unless_the_gpu_is_required(faked, options, outcome):
+    """What could not be checked skips with its reason; with the GPU required it is an error, and never a pass."""
+    faked.pytester.makepyfile(
+        test_unchecked="""
+        from pytest_roofline.errors import NotCheckedError
+
+        def test_unchecked():
+            raise NotCheckedError("too large")
+        """
+    )
+    result = faked.run("test_unchecked.py", *options)
+    result.assert_outcomes(**{outcome: 1})

@@ -86,6 +86,23 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(tmp_path):
         count(ladder, rung, Shape(4096, 2048), RTX4090)
 
 
+def test_what_is_too_large_to_count_is_not_checked(empty_project):
+    """A perf test whose blocks differ and are too many is a skip that says so, and no failure."""
+    folder = empty_project.path / "kernels"
+    folder.mkdir()
+    (folder / "triangle.cu").write_text(TRIANGLE)
+    stage = 'Stage("main", {"lower": (Shape(4096, 2048),)})'
+    (folder / "ladder.py").write_text(
+        DECLARATION.replace("Rung, Shape", "Rung, Shape, Stage").replace("),), ())", f"),), ({stage},))")
+    )
+    empty_project.pytester.makeini("[pytest]\nroofline_ladder = kernels/ladder.py\n")
+    empty_project.use_tests(perf="perf/test_perf.py")
+    empty_project.hide_gpu()
+    result = empty_project.run("-k", "test_rung")
+    result.assert_outcomes(skipped=1, deselected=result.parseoutcomes().get("deselected", 0))
+    result.stdout.fnmatch_lines(["1 tests (1 in *): the blocks of triangle differ *too many elements to count all*"])
+
+
 def test_the_sample():
     """All of up to eight blocks, else eight in order with the first and the last, always the same ones."""
     assert [sample_of(blocks) for blocks in (1, 8)] == [[0], list(range(8))]
