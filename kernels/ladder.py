@@ -1,4 +1,6 @@
-"""The ladder: RMSNorm (n1-n4) and softmax (s1-s4), each rung one .cu file and one entry here.
+"""The ladder: RMSNorm (n1-n8), softmax (s1-s8), residual add with RMSNorm (a1, a2).
+
+Each rung is one .cu file and one entry here.
 
 Everything else takes its lists from this file: correctness, perf, static and sanitizer tests, tables, README.
 """
@@ -6,10 +8,14 @@ Everything else takes its lists from this file: correctness, perf, static and sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from pytest_roofline.cards import Card
+from pytest_roofline.floats import FLOATS, dtype_of
 from pytest_roofline.ladder import (
+    ELEMENT,
     Array,
     Arrays,
     Ladder,
@@ -21,9 +27,11 @@ from pytest_roofline.ladder import (
     Scalar,
     Shape,
     Stage,
+    Stored,
 )
+from pytest_roofline.rows import in_registers, in_shared
 
-FEW, LONG = "sweep 32 (decode batch)", "long row"  # stages that predictions name
+FEW, LONG, MANY_LONG = "sweep 32 (decode batch)", "long row", "many long rows"  # stages that predictions name
 BLOCK = 256
 PAYLOAD = 32  # floats of a row that a thread of n3, n4, s3 and s4 keeps in registers
 
@@ -44,14 +52,22 @@ def softmax_reference(arrays: Arrays, scalars: Mapping[str, float]) -> dict[str,
         return {"y": e / np.sum(e, axis=1, keepdims=True)}
 
 
+def add_rmsnorm_reference(arrays: Arrays, scalars: Mapping[str, float], stored: Stored) -> dict[str, np.ndarray]:
+    """h = x + r, and y = RMSNorm of h as it is stored, so as where a model adds in its own type; x, r, h, y (M, N)."""
+    h = arrays["x"] + arrays["r"]
+    return {"h": h, "y": rmsnorm_reference({"x": stored(h), "w": arrays["w"]}, scalars)["y"]}
+
+
 def absolute_tolerance(columns: int) -> float:
     """Floor of the tolerance; 1e-7 alone would let zeros pass on very long rows, whose values are about 1/N."""
     return min(1e-7, 1e-3 / columns)
 
 
-X = Array("x", ("M", "N"), low=-3.0, high=3.0)
-W = Array("w", ("N",), low=0.0, high=1.0)
-Y = Array("y", ("M", "N"))
+X = Array("x", ("M", "N"), low=-3.0, high=3.0, dtype=ELEMENT)
+R = Array("r", ("M", "N"), low=-3.0, high=3.0, dtype=ELEMENT)
+W = Array("w", ("N",), low=0.0, high=1.0, dtype=ELEMENT)
+H = Array("h", ("M", "N"), dtype=ELEMENT)
+Y = Array("y", ("M", "N"), dtype=ELEMENT)
 
 RMSNORM = Operator(
     name="rmsnorm",
@@ -76,6 +92,19 @@ SOFTMAX = Operator(
     atol=absolute_tolerance,
 )
 
+ADD_RMSNORM = Operator(
+    name="add_rmsnorm",
+    formula="h = x + r, y = h * rsqrt(mean(h^2) + eps) * w",
+    inputs=(X, R, W),
+    outputs=(H, Y),
+    scalars=(Scalar("eps", "float", 1e-6),),
+    reference=add_rmsnorm_reference,
+    default_shape=Shape(4096, 3584),
+    rtol=2e-3,
+    atol=absolute_tolerance,
+    stores_between=True,
+)
+
 LOOP = Limit(
     "N",
     "the column counter is a 32-bit int and runs up to one block past the row",
@@ -88,6 +117,72 @@ REGISTERS = Limit(
     at_most=BLOCK * PAYLOAD,
 )
 FLOAT4 = Limit("N", "rows are read and written as float4", multiple_of=4)
+BLOCK_ROW = Limit("N", "the row stays in the registers of one block", at_most=BLOCK * PAYLOAD)
+CLUSTER_ROW = Limit("N", "the row must fit the shared memory of a cluster of 16 blocks", at_most=2**19)
+CLUSTER_REGISTERS = Limit("N", "the row stays in the registers of a cluster of 16 blocks", at_most=2**18)
+CLUSTER_GRID = Limit("M", "a grid has at most 2^31 - 1 blocks, 16 of them for a row", at_most=(2**31 - 1) // 16)
+
+
+def for_width(shape: Shape, card: Card) -> dict[str, Any]:
+    """n5, s5: as many float4 a thread of a block of 256 as N needs."""
+    across = 4 * BLOCK
+    vectors = -(-shape.N // across)
+    return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
+
+
+def row(shape: Shape, card: Card) -> dict[str, Any]:
+    """n6, s6: two float32 vectors a thread, or four 16-bit ones."""
+    return in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=128).launch()
+
+
+def row_nbytes(shape: Shape) -> int:
+    """Bytes of x."""
+    return shape.M * shape.N * dtype_of(shape.dtype).itemsize
+
+
+def stays(shape: Shape, card: Card, arrays: int = 2) -> dict[str, bool]:
+    """Which arrays shall be the last to leave the L2 cache of ``card``, where all of them together do not fit it."""
+    moved = row_nbytes(shape)
+    return {"KEEP_X": moved > 4 * card.l2_bytes, "KEEP_Y": arrays * moved > card.l2_bytes}
+
+
+def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """n7, s7: as n6 and s6, with eviction priorities."""
+    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=128)
+    return spread.launch(**stays(shape, card))
+
+
+def long_row(shape: Shape, card: Card, most_kept: int = 4) -> dict[str, Any]:
+    """n8: in shared memory, over as many blocks as it takes."""
+    beyond = 2 * row_nbytes(shape) > card.l2_bytes
+    return in_shared(shape, card, most_kept).launch(KEEP_X=beyond, KEEP_Y=beyond)
+
+
+def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """s8: as n8; a 16-bit vector kept in registers is eight floats there."""
+    return long_row(shape, card, 4 if shape.dtype == "float32" else 2)
+
+
+def added(shape: Shape, card: Card) -> dict[str, Any]:
+    """The first launch of a1: no row in registers, so a loop of any length."""
+    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=2**40)
+    keep = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
+    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in keep.items())}
+
+
+def normed(shape: Shape, card: Card) -> dict[str, Any]:
+    """The second launch of a1: the best RMSNorm."""
+    rung = N7 if shape.N <= BLOCK * PAYLOAD else N8
+    tuned = rung.launches[0].at(shape, card)
+    fields = ("kernel", "block", "grid", "cluster", "vector", "unrolled", "shared", "defines")
+    return {"source": rung.source} | {name: getattr(tuned, name) for name in fields}
+
+
+def fused(shape: Shape, card: Card) -> dict[str, Any]:
+    """a2: in registers, over as many blocks as it takes."""
+    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=64)  # three arrays of a row
+    return spread.launch(**stays(shape, card, arrays=4))
+
 
 RSTD = Array("rstd", ("M",))
 ROW_MAX = Array("row_max", ("M",))
@@ -98,6 +193,41 @@ DIVIDE = Launch(
     reads=("x",),
     writes=("y",),
     source="softmax/s1_three_kernels.cu",
+)
+
+N7 = Rung(
+    "n7",
+    RMSNORM,
+    "rmsnorm/n7_keep.cu",
+    "y stays in L2 where it can",
+    launches=(
+        Launch("rms_n7", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=kept_row),
+    ),
+    limits=(BLOCK_ROW,),
+    alignment=16,
+    dtypes=FLOATS,
+    capability=80,
+    predictions=(
+        Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
+        Prediction("", 5.5, 7.0, "x is read once, and the L2 cache keeps what it can of y", quantity="dram"),
+    ),
+)
+N8 = Rung(
+    "n8",
+    RMSNORM,
+    "rmsnorm/n8_cluster.cu",
+    "a long row in shared memory, over a cluster of blocks",
+    launches=(
+        Launch("rms_n8", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=long_row),
+    ),
+    limits=(CLUSTER_ROW, CLUSTER_GRID),
+    alignment=16,
+    dtypes=FLOATS,
+    capability=80,
+    predictions=(
+        Prediction("n2", 1.3, 1.7, "12N becomes 8N: n2's second read of a long row comes from DRAM", stage=MANY_LONG),
+        Prediction("", 7.0, 8.2, "x is read once", quantity="dram", stage=MANY_LONG),
+    ),
 )
 
 RUNGS = (
@@ -159,6 +289,40 @@ RUNGS = (
         ),
     ),
     Rung(
+        "n5",
+        RMSNORM,
+        "rmsnorm/n5_width.cu",
+        "n4 compiled for its width",
+        launches=(
+            Launch("rms_n5", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=for_width),
+        ),
+        limits=(REGISTERS, FLOAT4),
+        alignment=16,
+        predictions=(
+            Prediction("n4", 1.0, 1.05, "the same bytes; fewer registers let more blocks wait for DRAM"),
+            Prediction("n4", 1.0, 1.2, "few rows: no idle trips of the loops", stage=FEW),
+        ),
+    ),
+    Rung(
+        "n6",
+        RMSNORM,
+        "rmsnorm/n6_one_barrier.cu",
+        "one barrier, the weight on its way early",
+        launches=(
+            Launch("rms_n6", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=row),
+        ),
+        limits=(BLOCK_ROW,),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction("n5", 1.0, 1.05, "the same bytes, and DRAM has enough to do in the meantime"),
+            Prediction("n5", 1.15, 1.6, "few rows: one wait for memory instead of two", stage=FEW),
+        ),
+    ),
+    N7,
+    N8,
+    Rung(
         "s1",
         SOFTMAX,
         "softmax/s1_three_kernels.cu",
@@ -211,20 +375,164 @@ RUNGS = (
             Prediction("s3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW),
         ),
     ),
+    Rung(
+        "s5",
+        SOFTMAX,
+        "softmax/s5_once.cu",
+        "the maximum first: one exponential an element",
+        launches=(Launch("sm_s5", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=for_width),),
+        limits=(REGISTERS, FLOAT4),
+        alignment=16,
+        predictions=(
+            Prediction("s4", 1.05, 1.3, "one exponential an element instead of 2.5"),
+            Prediction("s4", 1.0, 1.3, "few rows: fewer instructions, but four barriers", stage=FEW),
+        ),
+    ),
+    Rung(
+        "s6",
+        SOFTMAX,
+        "softmax/s6_one_barrier.cu",
+        "one barrier: exponentials around the warp's maximum",
+        launches=(Launch("sm_s6", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=row),),
+        limits=(BLOCK_ROW,),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction("s5", 1.0, 1.1, "three barriers fewer, while other rows keep DRAM busy"),
+            Prediction("s5", 1.05, 1.5, "few rows: three barriers fewer", stage=FEW),
+        ),
+    ),
+    Rung(
+        "s7",
+        SOFTMAX,
+        "softmax/s7_keep.cu",
+        "y stays in L2 where it can",
+        launches=(Launch("sm_s7", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=kept_row),),
+        limits=(BLOCK_ROW,),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction("s6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
+            Prediction("", 4.8, 6.5, "x is read once, and the L2 cache keeps what it can of y", quantity="dram"),
+        ),
+    ),
+    Rung(
+        "s8",
+        SOFTMAX,
+        "softmax/s8_cluster.cu",
+        "a long row in shared memory, over a cluster of blocks",
+        launches=(
+            Launch("sm_s8", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=long_softmax_row),
+        ),
+        limits=(CLUSTER_ROW, CLUSTER_GRID),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction(
+                "s2", 1.3, 1.7, "12N becomes 8N: s2's second read of a long row comes from DRAM", stage=MANY_LONG
+            ),
+            Prediction("s2", 3.0, 8.0, "32 blocks alone can't pull more than a quarter of the card", stage=LONG),
+        ),
+    ),
+    Rung(
+        "a1",
+        ADD_RMSNORM,
+        "add_rmsnorm/a1_two_kernels.cu",
+        "two launches: add, then the best RMSNorm",
+        launches=(
+            Launch("add_a1", args=("x", "r", "h", "N"), reads=("x", "r"), writes=("h",), vector=16, tune=added),
+            Launch(
+                "rms_n7",
+                args=("h", "w", "y", "N", "eps"),
+                reads=("h",),
+                writes=("y",),
+                source="rmsnorm/n7_keep.cu",
+                vector=16,
+                tune=normed,
+            ),
+        ),
+        limits=(CLUSTER_ROW, CLUSTER_GRID),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+    ),
+    Rung(
+        "a2",
+        ADD_RMSNORM,
+        "add_rmsnorm/a2_fused.cu",
+        "one launch, h in registers",
+        launches=(
+            Launch(
+                "add_rms_a2",
+                args=("x", "r", "w", "h", "y", "N", "eps"),
+                reads=("x", "r"),
+                writes=("h", "y"),
+                vector=16,
+                tune=fused,
+            ),
+        ),
+        limits=(CLUSTER_REGISTERS, CLUSTER_GRID),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction("a1", 1.2, 1.3, "20N becomes 16N: h is not read again"),
+            Prediction("a1", 1.3, 2.2, "few rows: one launch instead of two", stage=FEW),
+        ),
+    ),
 )
 
 
-def both(rows: int) -> dict[str, tuple[Shape, ...]]:
-    return {"rmsnorm": (Shape(rows, 3584),), "softmax": (Shape(rows, 2048),)}
+def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple[str, str]:
+    """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
+    few, many, long, any_length = names
+    if card.capability < 80:
+        return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
+    if shape.N <= BLOCK * PAYLOAD:
+        if 2 * row_nbytes(shape) <= card.l2_bytes:
+            return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
+        return many, f"a row fits the registers of a block, and x and y together are larger than the L2 of {card.name}"
+    spread = in_shared(shape, card, 4) if shape.N <= 2**19 else None
+    if spread and (spread.cluster == 1 or card.has_clusters or shape.dtype != "float32"):
+        over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
+        return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
+    return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
+
+
+def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
+    return best_of(shape, card, ("n6", "n7", "n8", "n2"))
+
+
+def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
+    return best_of(shape, card, ("s6", "s7", "s8", "s2"))
+
+
+def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
+    if shape.N <= 2**18:
+        return "a2", "h stays in registers and is not read again"
+    return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
+
+
+RULES = {"rmsnorm": best_rmsnorm, "softmax": best_softmax, "add_rmsnorm": best_add_rmsnorm}
+
+
+def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:
+    hidden, context = Shape(rows, 3584, dtype), Shape(rows, 2048, dtype)
+    return {"rmsnorm": (hidden,), "softmax": (context,), "add_rmsnorm": (hidden,)}
 
 
 STAGES = (
-    Stage("main ladder", both(8192)),
-    Stage("sweep 1 (decode)", both(1)),
-    Stage(FEW, both(32)),
-    Stage("sweep 2048 (prefill)", both(2048)),
-    Stage("sweep 16384 (large)", both(16384)),
+    Stage("main ladder", all_of(8192)),
+    Stage("sweep 1 (decode)", all_of(1)),
+    Stage(FEW, all_of(32)),
+    Stage("sweep 2048 (prefill)", all_of(2048)),
+    Stage("sweep 16384 (large)", all_of(16384)),
+    Stage("main in bfloat16", all_of(8192, "bfloat16")),
     Stage(LONG, {"softmax": (Shape(32, 152064),)}),  # vocabulary of Qwen2.5
+    Stage(MANY_LONG, {"rmsnorm": (Shape(4096, 65536),), "softmax": (Shape(4096, 32768),)}),
 )
 
-LADDER = Ladder(RUNGS, STAGES)
+LADDER = Ladder(RUNGS, STAGES, rules=RULES)

@@ -12,6 +12,7 @@ import numpy as np
 from .compile import Image
 from .device import ArrayView, Device
 from .errors import CompileError, RefusedError
+from .floats import dtype_of
 from .ladder import Launch, Rung, Shape
 
 SCALARS: dict[str, type[np.generic]] = {
@@ -37,6 +38,12 @@ class Step:
     args: tuple[Any, ...]
     shared: int
 
+    def blocks_of(self, shape: Shape, rows: Sequence[int]) -> list[int]:
+        """Numbers of the blocks of ``rows``: one block each, or a cluster of blocks side by side."""
+        each = self.launch.cluster
+        assert self.grid == (shape.M * each, 1, 1), "rows are not blocks"
+        return [row * each + rank for row in rows for rank in range(each)]
+
 
 @dataclass(frozen=True)
 class Program:
@@ -49,12 +56,13 @@ class Program:
     images: Mapping[str, Image]
     arrays: Mapping[str, Any]
 
-    def run(self, blocks: Sequence[int] | None = None) -> None:
-        """``blocks``: the numbers of those to run, on a simulated device; all by default."""
+    def run(self, rows: Sequence[int] | None = None) -> None:
+        """``rows``: those whose blocks shall run, on a simulated device; all by default."""
         for step in self.steps:
-            if blocks is None:
+            if rows is None:
                 self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared)
             else:
+                blocks = step.blocks_of(self.shape, rows)
                 self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared, blocks)
 
 
@@ -116,6 +124,7 @@ def bind(
     ``arrays`` holds inputs and outputs by name, ``images`` the compiled sources by the declaration's path.
     Errors: :class:`RefusedError` names the rung, the array or scalar, what it is and what is allowed.
     """
+    rung = rung.at(shape, device.card)
     known = {s.name: s for s in rung.operator.scalars}
     if stray := sorted({*arrays} - {*rung.arrays} | {*(scalars or {})} - {*known}):
         raise RefusedError(f"{rung.name} takes no {', '.join(stray)}; it takes {', '.join([*rung.arrays, *known])}")
@@ -137,6 +146,8 @@ def _step(
 ) -> Step:
     image = images[rung.source_of(launch)]
     check_parameters(rung, launch, image)
+    if image.defines != launch.defines:
+        raise CompileError(f"{launch.kernel} was compiled with {image.defines}, {shape} needs {launch.defines}")
     check_launch(device, launch, shape)
     args = tuple(values[name] for name in launch.args)
     return Step(launch, device.load(image, launch.kernel), launch.grid(shape), launch.block, args, launch.shared)
@@ -164,7 +175,7 @@ def check_arrays(device: Device, rung: Rung, shape: Shape, arrays: Mapping[str, 
             raise RefusedError(f"{rung.name} needs the array {name}; given: {', '.join(arrays) or 'none'}")
         view = views[name] = device.view(arrays[name])
         what = f"{rung.name}: {name} is refused, nothing was launched: "
-        if view.dtype != np.dtype(declared.dtype):
+        if view.dtype != dtype_of(declared.dtype):
             raise RefusedError(f"{what}it is {view.dtype}, allowed is {declared.dtype}; convert it first")
         if view.shape != declared.shape(shape):
             raise RefusedError(f"{what}its shape is {view.shape}, allowed is {declared.shape(shape)} at {shape}")

@@ -75,6 +75,11 @@ class Card(Limits):
         return 2 if self.capability in PARTITIONED else 1
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether it has thread-block clusters and distributed shared memory: sm_90 and newer (PTX ISA, "cluster")."""
+        return self.capability >= 90
+
+    @property
     def capability(self) -> int:
         """The architecture's number: 90 for "sm_90" and for its variant "sm_90a"."""
         return capability(self.arch)

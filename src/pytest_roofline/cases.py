@@ -6,24 +6,27 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from .ladder import INT32_MAX, Ladder, Limit, Rung, Shape
+from .cards import Card
+from .floats import dtype_of
+from .ladder import INT32_MAX, Ladder, Limit, Rung, Shape, lacking
 
 WARP = 32
 RAGGED = 1000  # 3 * 256 + 232: the last trip of a loop over 256 threads has idle ones
 ROWS = 64
 FEW_ROWS = 8
+WIDE = 2**16  # columns from which two rows are enough
 PAST_INT32 = 2**31
 ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above only, where nothing is allocated
 
+SPECIMEN_COLUMNS = (1001, 8192, 16384, 65536, 152064, 262143)
 Case = tuple[Rung, Shape]
 
 
 def boundary_columns(ladder: Ladder, rung: Rung) -> list[int]:
     """Columns below, at and above a warp, a block and every limit of the family, in elements and in whole vectors."""
     found = {1, RAGGED, rung.operator.default_shape.N}
-    itemsize = np.dtype((rung.operator.inputs or rung.operator.outputs)[0].dtype).itemsize
+    first = (rung.operator.inputs or rung.operator.outputs)[0]
+    itemsize = dtype_of(first.at(rung.operator.default_shape).dtype).itemsize
     for one in ladder.family(rung.operator):
         for launch in one.launches:
             vector = max(1, launch.vector // itemsize)  # elements of one access
@@ -37,11 +40,26 @@ def boundary_columns(ladder: Ladder, rung: Rung) -> list[int]:
 
 
 def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
-    """Boundary columns with few rows, the usual shapes with more, one row, and row counts around 65536."""
-    shapes = [Shape(FEW_ROWS, n) for n in boundary_columns(ladder, rung)]
+    """Boundary columns with few rows, the usual shapes with more, one row, row counts around 65536, other types."""
+    shapes = [Shape(FEW_ROWS if n <= WIDE else 2, n) for n in boundary_columns(ladder, rung)]
     default = rung.operator.default_shape.N
     shapes += [Shape(ROWS, RAGGED), Shape(ROWS, default), Shape(1, default)]
-    return [*shapes, Shape(65536, WARP + 4), Shape(70000, WARP + 4)]  # mlx#2267: the last row must be right
+    shapes += [Shape(65536, WARP + 4), Shape(70000, WARP + 4)]  # mlx#2267: the last row must be right
+    narrow = (1, RAGGED, RAGGED + 1, RAGGED + 2, default, 8192, 8193, 65537)  # vectors of every width, and long rows
+    return shapes + [Shape(FEW_ROWS, n, dtype) for dtype in rung.dtypes[1:] for n in narrow]
+
+
+def specimens(ladder: Ladder, rung: Rung, card: Card) -> list[tuple[Rung, Shape]]:
+    """The rung fixed for some shapes on ``card``, one for each way in which it is compiled: widths, types, rows."""
+    shapes = {shape for stage in ladder.stages for shape in stage.shapes.get(rung.operator.name, ())}
+    shapes |= {Shape(rows, n, dtype) for rows in (4096,) for n in SPECIMEN_COLUMNS for dtype in rung.dtypes}
+    found: dict[object, tuple[Rung, Shape]] = {}
+    for shape in [rung.operator.default_shape, *sorted(shapes)]:
+        if rung.broken_limit(shape) is None:
+            fixed = rung.at(shape, card)
+            if not lacking(rung, shape, card):
+                found.setdefault(tuple(launch.defines for launch in fixed.launches), (fixed, shape))
+    return list(found.values())
 
 
 def refused_shapes(rung: Rung) -> list[Shape]:

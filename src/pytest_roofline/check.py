@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from .arguments import Program, bind
+from .cards import CARDS, Card
 from .compile import Image, compile_source
 from .device import POISON, SIMULATED, Device
 from .errors import DeclarationError, NotCheckedError, RefusedError, WrongAnswerError
+from .floats import SIXTEEN_BIT, as_stored, dtype_of, is_floating, ordinals
 from .host import enough_memory
 from .ladder import Ladder, Operator, Rung, Shape
 from .source import Source
@@ -42,7 +44,7 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0, rows: int | Non
     row r of the real input is row r modulo that.
     """
     inputs = {}
-    for index, array in enumerate(operator.inputs):
+    for index, array in enumerate(operator.at(shape).inputs):
         extents = array.shape(shape)
         if array.by_row and operator.rowwise and (rows or math.prod(extents) > TILE_ABOVE):
             extents = (min(extents[0], rows or TILE_ROWS), *extents[1:])
@@ -51,9 +53,9 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0, rows: int | Non
             values = rng.random(extents, dtype=np.float32)
         values *= np.float32(array.high - array.low)
         values += np.float32(array.low)
-        if np.issubdtype(array.dtype, np.integer):
+        if np.issubdtype(dtype_of(array.dtype), np.integer):
             values = np.floor(values)
-        inputs[array.name] = values.astype(array.dtype, copy=False)
+        inputs[array.name] = values.astype(dtype_of(array.dtype), copy=False)
     return inputs
 
 
@@ -76,7 +78,11 @@ def reference(
         if array.by_row and operator.rowwise:
             host = host[rows % len(host)]
         chosen[array.name] = host.astype(np.float64)
-    outputs = operator.reference(chosen, values)
+    more = ()
+    if operator.stores_between:
+        stored = next(inputs[a.name] for a in operator.inputs).dtype
+        more = (lambda exact: as_stored(exact, stored).astype(np.float64),)
+    outputs = operator.reference(chosen, values, *more)
     names = {a.name for a in operator.outputs}
     if not isinstance(outputs, Mapping) or {*outputs} != names:
         given = ", ".join(outputs) if isinstance(outputs, Mapping) else repr(outputs)
@@ -91,13 +97,17 @@ def compare(
 ) -> Accuracy:
     """Compare an output with its reference, |got - want| <= rtol * |want| + atol(columns), NaN only where NaN is due.
 
+    16-bit values are right up to one unit in the last place of the reference rounded to their type, and where they and
+    the reference are below the smallest normal float32: those may flush to zero.
     Errors: :class:`WrongAnswerError` with the first wrong elements, how many there are and the largest error.
     """
     if got.shape != want.shape:
         raise WrongAnswerError(f"{operator.name}: {name} has shape {got.shape}, the reference {want.shape}")
-    got = got.astype(np.float64)
+    raw, got = got, got.astype(np.float64)
     with np.errstate(invalid="ignore"):
         allowed = operator.rtol * np.abs(want) + operator.atol(columns)
+        if raw.dtype.name in SIXTEEN_BIT:
+            allowed = one_ulp(raw, want)
         error = np.abs(got - want)
         # An infinite reference allows an infinite error: there only the same infinity is right.
         right = (np.isfinite(want) & (error <= allowed)) | (got == want) | (np.isnan(got) & np.isnan(want))
@@ -124,12 +134,21 @@ def compare(
     )
 
 
+def one_ulp(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """What each 16-bit value of ``got`` may be off ``want``: its own error, or less where that is over one ulp."""
+    steps = np.abs(ordinals(got) - ordinals(as_stored(want, got.dtype)))
+    tiny = float(np.finfo(np.float32).tiny)
+    error = np.abs(got.astype(np.float64) - want)
+    right = (steps <= 1) | (error <= tiny)
+    return np.where(right, np.maximum(error, tiny), error / np.maximum(steps, 2))
+
+
 def refuse_poison(operator: Operator, name: str, got: np.ndarray, rows: np.ndarray) -> None:
     """Refuse values that still hold the poison they were filled with, which is NaN and would pass where NaN is due.
 
     A NaN that the GPU computes is 0x7fffffff (PTX ISA, "Floating point comparisons"), the poison 0xffffffff.
     """
-    if not np.issubdtype(got.dtype, np.floating) or not got.size:
+    if not is_floating(got.dtype) or not got.size:
         return
     raw = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, got.dtype.itemsize)
     unwritten = np.argwhere((raw == POISON).all(axis=-1))
@@ -148,11 +167,11 @@ def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarr
         raise RefusedError(
             f"{operator.name} takes {', '.join(a.name for a in operator.inputs)}; given: {', '.join(inputs) or 'none'}"
         )
-    for array in operator.inputs:
+    for array in operator.at(shape).inputs:
         host, wanted = inputs[array.name], array.shape(shape)
         if not isinstance(host, np.ndarray):
             raise RefusedError(f"{operator.name}: {array.name} is a {type(host).__name__}, allowed is a numpy.ndarray")
-        if host.shape != wanted or host.dtype != np.dtype(array.dtype):
+        if host.shape != wanted or host.dtype != dtype_of(array.dtype):
             raise RefusedError(
                 f"{operator.name}: {array.name} is refused, nothing was launched: it is {host.shape} of {host.dtype}, "
                 f"allowed is {wanted} of {array.dtype} at {shape}"
@@ -160,12 +179,25 @@ def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarr
 
 
 def images_of(ladder: Ladder, rung: Rung, arch: str, volatile: bool = False) -> dict[str, Image]:
-    """The rung's sources compiled for ``arch``, by the path in the declaration."""
+    """The rung's sources compiled for ``arch``, by the path in the declaration.
+
+    A rung that is not fixed for a shape is compiled for the operator's default one.
+    """
+    if not rung.fixed:
+        rung = rung.at(rung.operator.default_shape, card_of(arch))
     images = {}
-    for path in rung.sources():
+    for launch in rung.launches:
+        path = rung.source_of(launch)
         source = Source.read(ladder.root / path)
-        images[path] = compile_source(source.with_volatile_shared() if volatile else source, arch)
+        images[path] = compile_source(
+            source.with_volatile_shared() if volatile else source, arch, defines=launch.defines
+        )
     return images
+
+
+def card_of(arch: str) -> Card:
+    """A card of the table with that architecture, or the first one where there is none."""
+    return next((card for card in CARDS.values() if card.arch == arch), next(iter(CARDS.values())))
 
 
 class Job:
@@ -189,7 +221,8 @@ class Job:
         guard: int = GUARD,
         rows: int | None = None,
     ) -> None:
-        ladder.require(rung, shape)
+        ladder.require(rung, shape, device.card)
+        rung = rung.at(shape, device.card)
         self.device, self.rung, self.shape, self.scalars = device, rung, shape, scalars
         if inputs is not None:
             check_inputs(rung.operator, shape, inputs)
@@ -200,7 +233,7 @@ class Job:
         self.outputs: dict[str, Any] = {}
         for array in rung.operator.outputs:
             extents = array.shape(shape)
-            count, spare = math.prod(extents), guard // np.dtype(array.dtype).itemsize
+            count, spare = math.prod(extents), guard // dtype_of(array.dtype).itemsize
             base = device.empty((count + spare,), array.dtype)
             self.outputs[array.name] = base[:count].reshape(extents)
             if spare:
@@ -221,9 +254,7 @@ class Job:
         shape = self.shape
         if self.device.evidence != SIMULATED or shape.M * shape.N <= SELECT_ABOVE:
             return None
-        if not self.rung.operator.rowwise or any(
-            launch.grid(shape) != (shape.M, 1, 1) for launch in self.rung.launches
-        ):
+        if not self.rung.operator.rowwise or not all(one.goes_by_rows(shape) for one in self.rung.launches):
             raise NotCheckedError(
                 f"{self.rung.name} {shape} is too large to simulate in full, and its launches are not of a block a row"
             )

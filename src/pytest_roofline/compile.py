@@ -46,6 +46,7 @@ class Image:
     cubin: bytes
     log: str
     path: Path  # the cubin on disk
+    defines: tuple[tuple[str, str], ...] = ()  # macros it was compiled with
 
     def kernels(self) -> tuple[str, ...]:
         return self._kernels
@@ -53,6 +54,12 @@ class Image:
     @cached_property
     def _kernels(self) -> tuple[str, ...]:
         return tuple(re.findall(r"^\s*\.visible \.entry (\w+)\(", self.ptx, re.MULTILINE))
+
+    def cluster(self, kernel: str) -> int:
+        """Blocks of a thread-block cluster in x, 1 where the kernel asks for none."""
+        body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
+        found = re.search(r"\.reqnctapercluster (\d+)", body)
+        return int(found[1]) if found else 1
 
     def parameters(self, kernel: str) -> tuple[str, ...]:
         """PTX types of the kernel's parameters, in order: ("u64", "u64", "u32", "f32")."""
@@ -116,14 +123,16 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-roofline"
 
 
-def compile_source(source: Source, arch: str, extra: Iterable[str] = ()) -> Image:
-    """Compile ``source`` for ``arch`` ("sm_90"), or take the image from the cache.
+def compile_source(
+    source: Source, arch: str, extra: Iterable[str] = (), defines: tuple[tuple[str, str], ...] = ()
+) -> Image:
+    """Compile ``source`` for ``arch`` ("sm_90") with the macros ``defines``, or take the image from the cache.
 
     The cache key holds everything that can change the result: source, all headers, flags, architecture, the
     compiler's version and the CUDA headers' place and version.
     Errors: :class:`CompileError` with the compiler's log and, where it is known, the fix.
     """
-    flags = [*FLAGS, *_no_cache(), *extra, f"-arch={arch}"]
+    flags = [*FLAGS, *_no_cache(), *extra, *(f"-D{name}={value}" for name, value in defines), f"-arch={arch}"]
     if include := cuda_include():
         flags.append(f"-I{include}")
     key = hashlib.sha256(
@@ -133,7 +142,7 @@ def compile_source(source: Source, arch: str, extra: Iterable[str] = ()) -> Imag
     if image := load_image(cubin_path):
         return image
     ptx, cubin, log = _compile(source, arch, flags)
-    image = Image(source.name, arch, ptx, cubin, log, cubin_path)
+    image = Image(source.name, arch, ptx, cubin, log, cubin_path, defines)
     _store(image)
     return image
 
@@ -205,7 +214,8 @@ def load_image(cubin_path: Path) -> Image | None:
     try:
         record = json.loads(cubin_path.with_suffix(".json").read_text())
         cubin = cubin_path.read_bytes()
-        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path)
+        defines = tuple((name, value) for name, value in record["defines"])
+        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path, defines)
         return image if _digest(image) == record["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # absent or damaged: it is compiled anew and written over
@@ -213,12 +223,13 @@ def load_image(cubin_path: Path) -> Image | None:
 
 def _digest(image: Image) -> str:
     """Over everything the two files hold, so that damage to either is seen, and a pair of two builds too."""
-    text = json.dumps([image.name, image.arch, image.ptx, image.log])
+    text = json.dumps([image.name, image.arch, image.ptx, image.log, image.defines])
     return hashlib.sha256(image.cubin + text.encode()).hexdigest()
 
 
 def _store(image: Image) -> None:
-    record = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log, "sha256": _digest(image)}
+    record = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log, "defines": image.defines}
+    record["sha256"] = _digest(image)
     try:
         image.path.parent.mkdir(parents=True, exist_ok=True)
         _write_whole(image.path, image.cubin)

@@ -12,11 +12,11 @@ from typing import NoReturn
 
 from .arguments import SCALARS
 from .errors import DeclarationError, RooflineError
-from .ladder import QUANTITIES, Array, Ladder, Launch, Rung, Shape
+from .floats import FLOATS
+from .ladder import ELEMENT, QUANTITIES, Array, Ladder, Launch, Rung, Shape
 
-FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-DTYPES = (*FLOATS, "bool", *INTEGERS)
+DTYPES = (*FLOATS, "float64", "bool", *INTEGERS)
 VECTORS = (1, 2, 4, 8, 16, 32)
 ALIGNMENTS = (*VECTORS, 64, 128, 256)
 MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
@@ -83,8 +83,8 @@ def check(ladder: Ladder) -> None:
 def _check_array(rung: Rung, array: Array) -> None:
     if not array.dims or not {*array.dims} <= {"M", "N"}:
         _fail(rung, f"array {array.name!r} has dims {array.dims!r}; each is M or N, and there is at least one")
-    if array.dtype not in DTYPES:
-        _fail(rung, f"array {array.name!r} has dtype {array.dtype!r}, allowed are {', '.join(DTYPES)}")
+    if array.dtype not in (ELEMENT, *DTYPES):
+        _fail(rung, f"array {array.name!r} has dtype {array.dtype!r}, allowed are {', '.join((ELEMENT, *DTYPES))}")
     if array in rung.operator.inputs and array.dtype in INTEGERS and array.high - array.low < 2:
         _fail(
             rung,

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .cards import Card
 from .errors import RefusedError, UnknownNameError
+from .floats import FLOATS, dtype_of
 
 INT32_MAX = 2**31 - 1
+ELEMENT = "element"  # the dtype of an array that is of whatever type the shape says
 
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """M rows of N columns; both at least 1, or :class:`RefusedError`."""
+    """M rows of N columns of ``dtype``, a floating type; M and N at least 1, or :class:`RefusedError`.
+
+    Written as 8x1000, and as 8x1000-bfloat16 where the type is not float32.
+    """
 
     M: int
     N: int
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         for name, value in (("M", self.M), ("N", self.N)):
@@ -35,14 +43,21 @@ class Shape:
                     f"{name} = {value} is refused, nothing was launched: a shape needs 1 <= {name} <= {INT32_MAX} "
                     "(a grid of 0 blocks is not an empty launch, and kernels take N as a 32-bit int)"
                 )
+        if self.dtype not in FLOATS:
+            raise RefusedError(
+                f"dtype = {self.dtype!r} is refused, nothing was launched: allowed are {', '.join(FLOATS)}"
+            )
 
     def __str__(self) -> str:
-        return f"{self.M}x{self.N}"
+        return f"{self.M}x{self.N}" + ("" if self.dtype == "float32" else f"-{self.dtype}")
 
 
 @dataclass(frozen=True)
 class Array:
-    """One array argument. ``dims`` names its extents ("M", "N"); inputs are filled uniformly from [low, high)."""
+    """One array argument. ``dims`` names its extents ("M", "N"); inputs are filled uniformly from [low, high).
+
+    An array whose ``dtype`` is :data:`ELEMENT` has the type of the shape.
+    """
 
     name: str
     dims: tuple[str, ...]
@@ -54,7 +69,11 @@ class Array:
         return tuple(getattr(shape, dim) for dim in self.dims)
 
     def nbytes(self, shape: Shape) -> int:
-        return math.prod(self.shape(shape)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape(shape)) * dtype_of(self.at(shape).dtype).itemsize
+
+    def at(self, shape: Shape) -> Array:
+        """The array at that shape: its dtype is a real one."""
+        return replace(self, dtype=shape.dtype) if self.dtype == ELEMENT else self
 
     @property
     def by_row(self) -> bool:
@@ -72,7 +91,8 @@ class Scalar:
 
 
 Arrays = Mapping[str, np.ndarray]
-Reference = Callable[[Arrays, Mapping[str, float]], dict[str, np.ndarray]]
+Stored = Callable[[np.ndarray], np.ndarray]  # rounds float64 to the type of the shape, and gives it back in float64
+Reference = Callable[..., dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,8 @@ class Operator:
 
     ``reference(arrays, scalars)`` takes the inputs in float64 and returns every output in float64. With
     ``rowwise`` (the default) it is given only some rows of the arrays that go by rows, and must return those rows.
-    A value y passes if |y - ref| <= rtol * |ref| + atol(N).
+    A value y passes if |y - ref| <= rtol * |ref| + atol(N); 16-bit values within one ulp of the rounded reference.
+    With ``stores_between`` the reference takes a third argument, a :data:`Stored`, for what is stored and read again.
     """
 
     name: str
@@ -94,6 +115,12 @@ class Operator:
     rtol: float
     atol: Callable[[int], float]
     rowwise: bool = True
+    stores_between: bool = False
+
+    def at(self, shape: Shape) -> Operator:
+        """The operator with the array types of that shape."""
+        inputs, outputs = (tuple(a.at(shape) for a in arrays) for arrays in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs)
 
 
 def one_block_a_row(shape: Shape) -> tuple[int, int, int]:
@@ -108,7 +135,10 @@ class Launch:
     are the byte ledger: each entry is one crossing of that whole array (an array read twice stands twice).
     ``vector`` is the width in bytes of each global access of the payload, the same for all arrays. ``unrolled`` is the
     number of elements a thread reads from each input in straight-line code, None where a loop runs over the row; the
-    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes.
+    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes. ``defines`` are
+    macros for the compiler, by name; ``cluster`` blocks side by side in x are a thread-block cluster (sm_90 and newer).
+
+    ``tune`` gives, for a shape and a card, what to replace of all this: a kernel compiled for its width.
     """
 
     kernel: str
@@ -121,28 +151,46 @@ class Launch:
     shared: int = 0
     vector: int = 4
     unrolled: int | None = None
+    cluster: int = 1
+    defines: tuple[tuple[str, str], ...] = ()
+    tune: Callable[[Shape, Card], Mapping[str, Any]] | None = None
+
+    def at(self, shape: Shape, card: Card) -> Launch:
+        """The launch for that shape on that card."""
+        return self if self.tune is None else replace(self, tune=None, **self.tune(shape, card))
 
     @property
     def threads(self) -> int:
         return math.prod(self.block)
 
+    def goes_by_rows(self, shape: Shape) -> bool:
+        """Whether block r, or cluster r of blocks, is row r's."""
+        return self.grid(shape) == (shape.M * self.cluster, 1, 1)
+
 
 @dataclass(frozen=True)
 class Limit:
-    """A condition on "M" or "N" with its reason; give ``at_most``, ``multiple_of`` or both."""
+    """A condition on "M", "N" or "dtype" with its reason.
+
+    For M and N give ``at_most``, ``multiple_of`` or both, for "dtype" the types that are allowed, ``one_of``.
+    """
 
     dim: str
     reason: str
     at_most: int | None = None
     multiple_of: int = 1
+    one_of: tuple[str, ...] = ()
 
     def holds(self, shape: Shape) -> bool:
+        if self.one_of:
+            return getattr(shape, self.dim) in self.one_of
         value: int = getattr(shape, self.dim)
         return (self.at_most is None or value <= self.at_most) and value % self.multiple_of == 0
 
     def __str__(self) -> str:
         parts = [f"{self.dim} <= {self.at_most}"] if self.at_most is not None else []
         parts += [f"{self.dim} % {self.multiple_of} == 0"] if self.multiple_of > 1 else []
+        parts += [" or ".join(self.one_of)] if self.one_of else []
         return " and ".join(parts)
 
 
@@ -167,7 +215,11 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Rung:
-    """One implementation of an operator: a .cu file (relative to the declaration) and its launches."""
+    """One implementation of an operator: a .cu file (relative to the declaration) and its launches.
+
+    ``dtypes`` are the types of a shape that it runs; ``alignment`` in bytes is what all its arrays have at least.
+    ``capability`` is that of the oldest card that runs it, 80 for sm_80.
+    """
 
     name: str
     operator: Operator
@@ -178,6 +230,23 @@ class Rung:
     scratch: tuple[Array, ...] = ()
     alignment: int = 4
     predictions: tuple[Prediction, ...] = ()
+    dtypes: tuple[str, ...] = ("float32",)
+    capability: int = 0
+
+    def at(self, shape: Shape, card: Card) -> Rung:
+        """The rung for that shape on that card: types and launches are fixed. Fixing it again changes nothing."""
+        return replace(
+            self,
+            operator=self.operator.at(shape),
+            launches=tuple(launch.at(shape, card) for launch in self.launches),
+            scratch=tuple(a.at(shape) for a in self.scratch),
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the rung is the same at every shape, or has been fixed for one by :meth:`at`."""
+        arrays = self.arrays.values()
+        return all(one.tune is None for one in self.launches) and all(a.dtype != ELEMENT for a in arrays)
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -214,7 +283,8 @@ class Rung:
         return sum(self.arrays[name].nbytes(shape) for name in names)
 
     def broken_limit(self, shape: Shape) -> Limit | None:
-        return next((limit for limit in self.limits if not limit.holds(shape)), None)
+        types = Limit("dtype", "the kernel is written for that type of element", one_of=self.dtypes)
+        return next((limit for limit in (types, *self.limits) if not limit.holds(shape)), None)
 
 
 @dataclass(frozen=True)
@@ -226,12 +296,27 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The rung to use for a shape on a card, and why."""
+
+    rung: Rung
+    why: str
+
+
+Rule = Callable[[Shape, Card], tuple[str, str]]  # the name of a rung and why
+
+
+@dataclass(frozen=True)
 class Ladder:
-    """All rungs, in the order in which they are climbed; the first rung of an operator is its baseline."""
+    """All rungs, in the order in which they are climbed; the first rung of an operator is its baseline.
+
+    ``rules`` say, by operator, which rung to use for a shape on a card: from width, rows, type and card alone.
+    """
 
     rungs: tuple[Rung, ...]
     stages: tuple[Stage, ...]
     root: Path = field(default=Path(), compare=False)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def operators(self) -> dict[str, Operator]:
@@ -249,10 +334,26 @@ class Ladder:
     def baseline(self, rung: Rung) -> Rung:
         return self.family(rung.operator)[0]
 
-    def require(self, rung: Rung, shape: Shape) -> None:
-        """Refuse, before any launch, a shape that breaks one of the rung's limits."""
+    def best(self, operator: str, shape: Shape, card: Card) -> Choice:
+        """The rung that the operator's rule names; it runs there.
+
+        Errors: :class:`UnknownNameError` for an operator without a rule, :class:`RefusedError` where it can't run.
+        """
+        if operator not in self.rules:
+            raise UnknownNameError(
+                f"no rule names the best rung of {operator!r}; there are {', '.join(self.rules) or 'none'}"
+            )
+        name, why = self.rules[operator](shape, card)
+        rung = self.rung(name)
+        self.require(rung, shape, card)
+        return Choice(rung, why)
+
+    def require(self, rung: Rung, shape: Shape, card: Card | None = None) -> None:
+        """Refuse, before any launch, a shape that breaks one of the rung's limits, or that ``card`` can't run."""
         limit = rung.broken_limit(shape)
         if limit is None:
+            if card is not None:
+                self._require_card(rung, shape, card)
             return
         able = [r.name for r in self.family(rung.operator) if r.broken_limit(shape) is None]
         raise RefusedError(
@@ -260,3 +361,24 @@ class Ladder:
             f"allowed is {limit} ({limit.reason}). "
             + (f"Rungs of {rung.operator.name} that run it: {', '.join(able)}." if able else "No rung runs it.")
         )
+
+    def _require_card(self, rung: Rung, shape: Shape, card: Card) -> None:
+        missing = lacking(rung, shape, card)
+        if not missing:
+            return
+        fit = [r for r in self.family(rung.operator) if r.broken_limit(shape) is None]
+        able = [r.name for r in fit if not lacking(r, shape, card)]
+        raise RefusedError(
+            f"{rung.name} can't run {shape} on {card.name} ({card.arch}), nothing was launched: it needs {missing}. "
+            + (f"Rungs of {rung.operator.name} that run it there: {', '.join(able)}." if able else "No rung runs it.")
+        )
+
+
+def lacking(rung: Rung, shape: Shape, card: Card) -> str:
+    """What ``card`` would have to have to run ``rung`` at ``shape``; empty if nothing is missing."""
+    if card.capability < rung.capability:
+        return f"instructions of sm_{rung.capability} and newer"
+    cluster = max(launch.at(shape, card).cluster for launch in rung.launches)
+    if cluster > 1 and not card.has_clusters:
+        return f"thread-block clusters of {cluster}, which sm_90 and newer have"
+    return ""

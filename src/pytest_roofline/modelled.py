@@ -50,6 +50,7 @@ class Model:
             "rung": rung.name,
             "rows": shape.M,
             "columns": shape.N,
+            "dtype": shape.dtype,
             "state": floor.state,
             "median_us": floor.seconds * 1e6,
             "ledger_bytes": ledger,
@@ -132,7 +133,8 @@ class Models:
         """Errors: those of :func:`pytest_roofline.work.count`."""
         case, key = (rung.name, shape), (rung.name, shape, state)
         if case not in self.counted:
-            facts = facts_of(rung, shape, self.card, images_of(self.ladder, rung, self.card.arch))
+            fixed = rung.at(shape, self.card)
+            facts = facts_of(fixed, shape, self.card, images_of(self.ladder, fixed, self.card.arch))
             self.counted[case] = facts, *count(self.ladder, rung, shape, self.card)
         facts, works, accuracy = self.counted[case]
         if key not in self.found:

@@ -87,6 +87,7 @@ class Measurement:
             "rung": rung.name,
             "rows": shape.M,
             "columns": shape.N,
+            "dtype": shape.dtype,
             "state": self.state,
             "median_us": self.median * 1e6,
             "median_error_percent": None if error is None else 100 * error / self.median,

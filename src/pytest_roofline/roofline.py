@@ -125,11 +125,13 @@ class Facts:
 
 def facts_of(rung: Rung, shape: Shape, card: Card, images: Mapping[str, Image]) -> Facts:
     """Facts of ``rung`` as compiled: ``images`` by the path of its sources."""
+    rung = rung.at(shape, card)
     resources = {launch.kernel: of_kernel(images[rung.source_of(launch)], launch.kernel) for launch in rung.launches}
     return facts(rung, shape, card, resources)
 
 
 def facts(rung: Rung, shape: Shape, card: Card, resources: dict[str, Resources]) -> Facts:
     """``resources`` by kernel name (see :mod:`pytest_roofline.resources`)."""
+    rung = rung.at(shape, card)
     figures = [launch_figures(launch, resources[launch.kernel], shape, card) for launch in rung.launches]
     return Facts(rung, shape, card, tuple(figures), tuple(reuses(rung, shape, figures, card)))

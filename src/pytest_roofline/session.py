@@ -26,7 +26,7 @@ from .gpu import device as cuda
 from .gpu.child import ChildJob, Counted, rung_job
 from .gpu.sanitizer_report import CLEAN, FINDINGS, Report
 from .gpu.timer import Series, Stopwatch
-from .ladder import Ladder, Rung, Shape
+from .ladder import Ladder, Rung, Shape, lacking
 from .measure import Bench
 from .modelled import FloorClock, Models, floor_record, label
 from .record import Value
@@ -101,10 +101,10 @@ class Session:
 
     def release(self) -> None:
         """Give the device's unused memory back, if a device was used; keep what the simulator warned of."""
-        if "simulator" in self.__dict__:
-            self.warnings |= dict.fromkeys(str(finding) for finding in self.simulator.take_findings())
-        for name in ("_gpu", "simulator"):
+        for name in ("_gpu", "simulator", "newer_simulator"):
             device = self.__dict__.get(name)
+            if isinstance(device, SimDevice):
+                self.warnings |= dict.fromkeys(str(finding) for finding in device.take_findings())
             if device is not None and not isinstance(device, str):
                 device.release()
 
@@ -124,6 +124,17 @@ class Session:
     def device(self) -> cuda.CudaDevice | SimDevice:
         """What kernels are checked on: the GPU if there is one, else the simulator."""
         return self.simulator if isinstance(self._gpu, str) else self._gpu
+
+    def able(self, rung: Rung, shape: Shape) -> cuda.CudaDevice | SimDevice:
+        """The device; in the simulator one that has what ``rung`` needs at ``shape``, such as clusters of blocks."""
+        if not self.missing or not lacking(rung, shape, self.simulator.card):
+            return self.device
+        return self.newer_simulator
+
+    @cached_property
+    def newer_simulator(self) -> SimDevice:
+        """A simulated device with clusters of blocks, for rungs that the card of --roofline-card can't run."""
+        return SimDevice("h200")
 
     @cached_property
     def simulated(self) -> Simulator:
@@ -249,8 +260,9 @@ class Session:
 
     def _counted(self, info: Mapping[str, Value]) -> Counted:
         rung = self.ladder.rung(str(info["rung"]))
-        shape = Shape(int(info["rows"] or 0), int(info["columns"] or 0))
-        return Counted(rung, shape, str(info["state"]), images_of(self.ladder, rung, self.gpu.arch))
+        shape = Shape(int(info["rows"] or 0), int(info["columns"] or 0), str(info["dtype"]))
+        images = images_of(self.ladder, rung.at(shape, self.gpu.card), self.gpu.arch)
+        return Counted(rung, shape, str(info["state"]), images)
 
     def _skipped(self) -> str:
         try:
@@ -274,7 +286,7 @@ class Session:
 
     def check(self, rung: Rung, shape: Shape, inputs: Mapping[str, np.ndarray] | None = None) -> Accuracy:
         """Run ``rung`` once on the device and compare with the reference."""
-        return check(self.device, self.ladder, rung, shape, inputs)
+        return check(self.able(rung, shape), self.ladder, rung, shape, inputs)
 
     @cached_property
     def sanitizer(self) -> sanitizer.Sanitizer:
@@ -298,13 +310,15 @@ class Session:
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
         note = VOLATILE if volatile else ""
+        device = self.able(rung, shape)
+        rung = rung.at(shape, device.card)
         try:
-            images = images or images_of(self.ladder, rung, self.device.arch, volatile)
+            images = images or images_of(self.ladder, rung, device.arch, volatile)
         except CompileError as error:
             if not volatile:
                 raise
             return sanitizer.does_not_compile(which, f"{rung.name} {shape}", error)
-        simulated = self.simulated.check(which, rung, shape, images)
+        simulated = self.simulated.check(which, rung, shape, images, device.card)
         if simulated.verdict == CLEAN:
             self.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
         if self.missing:
@@ -340,7 +354,7 @@ class Session:
         jobs = []
         for rung, which, shape, volatile, images in calls:
             with suppress(CompileError):  # sanitize() says so
-                made = images or images_of(self.ladder, rung, self.gpu.arch, volatile)
+                made = images or images_of(self.ladder, rung.at(shape, self.gpu.card), self.gpu.arch, volatile)
                 jobs.append((which, self._sanitizer_job(which, rung, shape, made, VOLATILE if volatile else "")))
         tool.start(jobs)
         try:

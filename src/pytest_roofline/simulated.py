@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from .cards import Card
 from .check import Job
 from .compile import Image
 from .device import NOT_CHECKED
@@ -39,10 +40,12 @@ class Simulator:
         self.make, self.ladder = make, ladder
         self._found: dict[object, tuple[sim.Finding, ...] | str] = {}
 
-    def check(self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> Report:
-        """What ``which`` would look for in ``rung`` at ``shape``, built as ``images``."""
+    def check(
+        self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image], card: Card | None = None
+    ) -> Report:
+        """What ``which`` would look for in ``rung`` at ``shape``, built as ``images``; on ``card`` if one is given."""
         subject = f"{rung.name} {shape}, simulated (PTX of {next(iter(images.values())).arch})"
-        found = self._run(rung, shape, images)
+        found = self._run(rung, shape, images, card)
         if isinstance(found, str):
             return Report(which, subject, NOT_CHECKED, found)
         chosen = [finding for finding in found if finding.kind in KINDS[which]]
@@ -60,10 +63,14 @@ class Simulator:
             warnings=len(chosen) - errors,
         )
 
-    def _run(self, rung: Rung, shape: Shape, images: Mapping[str, Image]) -> tuple[sim.Finding, ...] | str:
+    def _run(
+        self, rung: Rung, shape: Shape, images: Mapping[str, Image], card: Card | None
+    ) -> tuple[sim.Finding, ...] | str:
         key = (rung.name, shape, tuple(image.path for image in images.values()))
         if key not in self._found:
             device = self.make()
+            if card is not None and device.arch != card.arch:
+                device = SimDevice(card)
             try:
                 Job(device, self.ladder, rung, shape, images=images, guard=0).run()
                 self._found[key] = device.take_findings()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from .compile import Image
 from .errors import StaticCheckError
+from .floats import dtype_of
 from .ladder import Launch, Rung
 from .ptxstats import GlobalAccess, global_accesses, uncounted
 from .resources import Resources, of_kernel
@@ -49,8 +48,9 @@ def check_accesses(rung: Rung, launch: Launch, image: Image) -> None:
     for op, what, arrays in (("ld", "loads", rung.operator.inputs), ("st", "stores", rung.operator.outputs)):
         touched = launch.args if op == "ld" else launch.writes
         read_back = [a for a in rung.operator.outputs if op == "ld" and a.name in launch.reads]
-        sizes = [np.dtype(array.dtype).itemsize for array in (*arrays, *read_back) if array.name in touched]
-        wide = counts[GlobalAccess(op, launch.vector)]
+        sizes = [dtype_of(array.dtype).itemsize for array in (*arrays, *read_back) if array.name in touched]
+        copied = counts[GlobalAccess("cp.async", launch.vector)] if op == "ld" else 0  # to shared memory, read there
+        wide = counts[GlobalAccess(op, launch.vector)] + copied
         others = {access.bytes: n for access, n in counts.items() if access.op == op and access.bytes != launch.vector}
         found = f"{launch.kernel} has {wide} global {what} of {launch.vector} bytes, others of {others or 'no'} bytes"
         # sinf and cosf of large arguments read a table of the device library's, named like this.

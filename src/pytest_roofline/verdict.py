@@ -39,7 +39,9 @@ def verdicts(
 
     ``reuses`` are the repeated reads of each rung at each shape on the card, whose L2 cache has ``l2_bytes``.
     """
-    by_case = {(info["rung"], Shape(info["rows"], info["columns"])): info for info in records}
+    by_case = {
+        (info["rung"], Shape(info["rows"], info["columns"], info.get("dtype", "float32"))): info for info in records
+    }
     found = []
     for rung in ladder.rungs:
         for prediction in rung.predictions:

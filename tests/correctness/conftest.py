@@ -28,13 +28,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def rung_outputs(device, ladder):
+def rung_outputs(device, roofline_session, ladder):
     """``rung_outputs(rung, shape, inputs, scalars=None)`` runs the rung once and returns its outputs on the host."""
 
     def run(rung, shape, inputs, scalars=None):
-        job = Job(device, ladder, rung, shape, inputs, scalars=scalars)
+        used = roofline_session.able(rung, shape)
+        job = Job(used, ladder, rung, shape, inputs, scalars=scalars)
         job.run()
-        device.synchronize()
-        return {name: device.download(array) for name, array in job.outputs.items()}
+        used.synchronize()
+        return {name: used.download(array) for name, array in job.outputs.items()}
 
     return run

@@ -18,6 +18,7 @@ def given(device, ladder):
     """``given(rung, **changed)`` binds the rung to good arrays of SHAPE, some replaced; y is poison before."""
 
     def make(rung, scalars=None, **changed):
+        rung = rung.at(SHAPE, device.card)
         arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in rung.operator.inputs}
         arrays |= {a.name: device.empty(a.shape(SHAPE), a.dtype) for a in rung.operator.outputs}
         arrays |= changed
@@ -89,7 +90,7 @@ def test_an_array_of_another_device(given, cuda_device, ladder):
 
 def test_missing_and_unknown_arrays(given, device, ladder, rung):
     """A missing array and an unknown one are refused by name."""
-    images = images_of(ladder, rung, device.arch)
+    images = images_of(ladder, rung.at(SHAPE, device.card), device.arch)
     with pytest.raises(RefusedError, match="needs the array x"):
         bind(device, rung, SHAPE, {}, images)
     with pytest.raises(RefusedError, match="takes no z"):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_roofline.arguments import check_parameters
-from pytest_roofline.check import images_of, make_inputs, reference, rows_to_check
+from pytest_roofline.cases import specimens
+from pytest_roofline.check import card_of, images_of, make_inputs, reference, rows_to_check
 from pytest_roofline.gpu.sanitizer import nearest_shape
 from pytest_roofline.ladder import Shape
 from pytest_roofline.static import ARCHITECTURES, check_accesses, check_resources
@@ -16,26 +17,26 @@ pytestmark = pytest.mark.parametrize("arch", ARCHITECTURES)
 
 @pytest.fixture
 def compiled(ladder, rung, arch):
-    """(launch, image) of each launch of the rung."""
-    images = images_of(ladder, rung, arch)
-    return [(launch, images[rung.source_of(launch)]) for launch in rung.launches]
+    """(rung, launch, image) of each launch, in every way in which the rung is compiled."""
+    made = [(fixed, images_of(ladder, fixed, arch)) for fixed, _ in specimens(ladder, rung, card_of(arch))]
+    return [(fixed, launch, images[fixed.source_of(launch)]) for fixed, images in made for launch in fixed.launches]
 
 
 def test_no_spill_and_no_stack(compiled):
     """Everything a kernel keeps is in registers: stack frame, spill stores and spill loads are 0 bytes."""
-    for launch, image in compiled:
+    for _, launch, image in compiled:
         assert 0 < check_resources(launch, image).registers <= 255
 
 
-def test_parameters_have_the_declared_types(rung, compiled):
+def test_parameters_have_the_declared_types(compiled):
     """Each kernel takes, in order, what the declaration says that it takes."""
-    for launch, image in compiled:
+    for rung, launch, image in compiled:
         check_parameters(rung, launch, image)
 
 
-def test_global_loads_and_stores(rung, compiled):
+def test_global_loads_and_stores(compiled):
     """Each input is loaded, and each output stored, at the declared width; without a loop over the row, once."""
-    for launch, image in compiled:
+    for rung, launch, image in compiled:
         check_accesses(rung, launch, image)
 
 

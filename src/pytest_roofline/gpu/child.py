@@ -98,6 +98,7 @@ def rung_job(
         "rung": rung.name,
         "M": shape.M,
         "N": shape.N,
+        "dtype": shape.dtype,
         "images": {source: str(image.path.resolve()) for source, image in images.items()},
         "device": device,
         "verify": verify,
@@ -121,6 +122,7 @@ def counting_job(ladder_path: Path, cases: Sequence[Counted], device: int = 0, r
                 "rung": case.rung.name,
                 "M": case.shape.M,
                 "N": case.shape.N,
+                "dtype": case.shape.dtype,
                 "state": case.state,
                 "images": {source: str(image.path.resolve()) for source, image in case.images.items()},
             }
@@ -229,7 +231,7 @@ def _execute_counted(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
     launched: list[str] = []
     for case in fields["counted"]:
         images = {source: _image(path) for source, path in case["images"].items()}
-        job = Job(device, ladder, ladder.rung(case["rung"]), Shape(case["M"], case["N"]), images=images, guard=0)
+        job = Job(device, ladder, ladder.rung(case["rung"]), _shape(case), images=images, guard=0)
         for repeat in range(1 + fields["repeats"]):
             if repeat and case["state"] == "cold":
                 flush()
@@ -241,7 +243,7 @@ def _execute_counted(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
 
 def _execute_rung(fields: Mapping[str, Any], device: Device) -> Proof:
     ladder = declaration.load(Path(fields["ladder"]))
-    rung, shape = ladder.rung(fields["rung"]), Shape(fields["M"], fields["N"])
+    rung, shape = ladder.rung(fields["rung"]), _shape(fields)
     images = {source: _image(path) for source, path in fields["images"].items()}
     job = Job(device, ladder, rung, shape, images=images, guard=0)
     job.run()
@@ -266,6 +268,10 @@ def _execute_canary(fields: Mapping[str, Any], device: Device) -> Proof:
     return Proof((CANARIES[kind],), None, None)
 
 
+def _shape(fields: Mapping[str, Any]) -> Shape:
+    return Shape(fields["M"], fields["N"], fields["dtype"])
+
+
 def _image(path: str) -> Image:
     image = load_image(Path(path))
     if image is None:
@@ -286,7 +292,7 @@ def main(arguments: Sequence[str]) -> int:
         proof = execute(fields, device)
     except Exception as error:  # whatever it was, the parent has to hear of it
         proof = Proof((), None, f"{type(error).__name__}: {error}")
-    shape = f"{fields['M']}x{fields['N']}" if "M" in fields else None
+    shape = str(_shape(fields)) if "M" in fields else None
     rung = fields.get("rung", fields.get("canary"))
     record = {"nonce": fields["nonce"], "rung": rung, "shape": shape, **dataclasses.asdict(proof)}
     print(MARK + json.dumps(record), flush=True)

@@ -18,7 +18,11 @@ from ..cards import Card
 from ..compile import Image
 from ..device import MEASURED, POISON, ArrayView
 from ..errors import DeviceError, DeviceMemoryError, RefusedError
+from ..floats import dtype_of
 
+# CUDA Programming Guide, "Thread Block Clusters": more than 8 blocks have to be allowed for each function.
+PORTABLE_CLUSTER = 8
+NON_PORTABLE_CLUSTER_ALLOWED = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY
 
 
@@ -114,7 +118,7 @@ class CudaDevice:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         with translated(f"allocating {shape} of {dtype}"):
-            array = self.cupy.empty(shape, dtype)
+            array = self.cupy.empty(shape, dtype_of(dtype))
             if array.nbytes:
                 array.data.memset_async(POISON, array.nbytes)
         return array
@@ -169,6 +173,8 @@ class CudaDevice:
         with translated(f"loading {kernel} from {image.path.name}"):
             function = self.cupy.RawModule(path=str(image.path)).get_function(kernel)
             function.compile()  # load now, so that a bad image fails here and not in a timed launch
+            if image.cluster(kernel) > PORTABLE_CLUSTER:
+                self.cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_ALLOWED, 1)
         self._loaded[image.path, kernel] = function
         return function
 
@@ -183,13 +189,20 @@ class CudaDevice:
     ) -> None:
         if blocks is not None:
             raise DeviceError(f"launching {kernel.name}: a GPU runs all blocks of a grid, {len(blocks)} were chosen")
-        if shared > 48 * 1024 and kernel.max_dynamic_shared_size_bytes < shared:
-            with translated(f"opting {kernel.name} in to {shared} bytes of dynamic shared memory"):
-                kernel.max_dynamic_shared_size_bytes = shared
+        self.allow_shared(kernel, shared)
         try:
             kernel(grid, block, args, shared_mem=shared)
         except self.cupy.cuda.driver.CUDADriverError as error:
             raise DeviceError(f"launching {kernel.name} with grid {grid}, block {block}: {error}") from error
+
+    def allow_shared(self, kernel: Any, shared: int) -> None:
+        """Opt ``kernel`` in to ``shared`` bytes of dynamic shared memory, where it has to be asked for."""
+        if not shared:
+            return
+        fixed = int(kernel.shared_size_bytes)  # what the kernel itself declares counts towards the limit
+        if shared + fixed > 48 * 1024 and kernel.max_dynamic_shared_size_bytes < shared:
+            with translated(f"opting {kernel.name} in to {shared} bytes of dynamic shared memory"):
+                kernel.max_dynamic_shared_size_bytes = shared
 
     def synchronize(self) -> None:
         with translated("waiting for the device (an earlier launch failed)"):

@@ -17,6 +17,7 @@ from ..arguments import Program, bind
 from ..check import Job
 from ..device import POISON
 from ..errors import DeviceMemoryError
+from ..floats import dtype_of
 from .device import CudaDevice
 
 PAGE = 2**21  # bytes of a large page
@@ -58,7 +59,7 @@ class Placements:
     def _bind(self, start: int) -> Program:
         arrays = {}
         for name, dtype, shape, nbytes in self._extents():
-            arrays[name] = self.memory[start : start + nbytes].view(dtype).reshape(shape)
+            arrays[name] = self.memory[start : start + nbytes].view(dtype_of(dtype)).reshape(shape)
             start += -(-nbytes // UNIT) * UNIT
         job = self.job
         return bind(self.device, job.rung, job.shape, arrays, job.program.images, job.scalars)

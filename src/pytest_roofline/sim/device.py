@@ -14,6 +14,7 @@ from ..cards import Card, card
 from ..compile import Image
 from ..device import SIMULATED, ArrayView
 from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputError
+from ..floats import dtype_of
 from ..host import enough_memory
 from ..resources import of_kernel
 from .arrays import SimArray
@@ -85,7 +86,7 @@ class SimDevice:
     # Memory
 
     def _allocate(self, shape: tuple[int, ...], dtype: Any, tile: np.ndarray[Any, Any] | None = None) -> SimArray:
-        dtype = np.dtype(dtype)
+        dtype = dtype_of(dtype) if isinstance(dtype, str) else np.dtype(dtype)
         nbytes = math.prod(shape) * dtype.itemsize
         what = f"an array of {'x'.join(map(str, shape))} {dtype}"
         if nbytes > MAX_BYTES:

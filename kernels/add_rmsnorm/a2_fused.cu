@@ -1,0 +1,50 @@
+// a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
+// long rows are split over a cluster of blocks.
+// Ledger 16N a row in float32: the second read of h is gone.
+// Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
+// Bound by: DRAM.
+#include "../row.cuh"
+
+extern "C" __global__ void ROW_KERNEL
+add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,
+           Element* __restrict__ h, Element* __restrict__ y, int N, float eps) {
+    cluster_arrive();
+    Place at;
+    int vectors = N / WIDTH;
+    long long offset = at.row * N;
+    auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
+    Vector hs[VECTORS], rs[VECTORS];
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        hs[k] = inside(k) ? load<KEEP_X>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
+        rs[k] = inside(k) ? load<KEEP_X>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        float v[WIDTH], b[WIDTH];
+        unpack(hs[k], v);
+        unpack(rs[k], b);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) v[j] += b[j];
+        hs[k] = pack(v);
+        if (inside(k)) store<KEEP_Y>(h + offset + at.vector(k) * WIDTH, hs[k]);
+        unpack(hs[k], v);  // as it was stored
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
+    }
+    Vector ws[VECTORS];
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) ws[k] = inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f);
+    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        if (!inside(k)) continue;
+        float v[WIDTH], g[WIDTH];
+        unpack(hs[k], v);
+        unpack(ws[k], g);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
+        store<KEEP_Y>(y + offset + at.vector(k) * WIDTH, pack(v));
+    }
+}

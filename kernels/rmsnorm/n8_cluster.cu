@@ -1,0 +1,55 @@
+// n8: a long row waits in shared memory, where asynchronous copies bring it without passing through registers, the
+// last KEPT vectors of a thread in registers; and a row that is too long for one block, or one of too few rows for the
+// card, is split over a cluster of blocks that exchange their sums through distributed shared memory.
+// Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
+// Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90.
+// Bound by: DRAM.
+#include "../row.cuh"
+
+extern "C" __global__ void ROW_KERNEL
+rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
+    extern __shared__ uint4 dynamic[];  // (VECTORS - KEPT, THREADS) vectors; a thread touches its own column alone
+    Vector* staged = (Vector*)dynamic + threadIdx.x;
+    cluster_arrive();
+    Place at;
+    int vectors = N / WIDTH;
+    long long offset = at.row * N;
+    auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
+#pragma unroll 4
+    for (int k = 0; k < VECTORS - KEPT; ++k) {
+        if (inside(k)) start_copy<KEEP_X>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
+        else staged[k * THREADS] = filled(0.0f);
+    }
+    Vector xs[KEPT + 1];  // no array of size 0
+    float sum = 0.0f;
+    auto add = [&](const Vector& one) {
+        float v[WIDTH];
+        unpack(one, v);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
+    };
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) {
+        int own = VECTORS - KEPT + k;
+        xs[k] = inside(own) ? load<KEEP_X>(x + offset + at.vector(own) * WIDTH) : filled(0.0f);
+    }
+    finish_copies();
+#pragma unroll 4
+    for (int k = 0; k < VECTORS - KEPT; ++k) add(staged[k * THREADS]);
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) add(xs[k]);
+    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+    auto finish = [&](int k, const Vector& one) {
+        if (!inside(k)) return;
+        float v[WIDTH], g[WIDTH];
+        unpack(one, v);
+        unpack(load(w + at.vector(k) * WIDTH), g);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
+        store<KEEP_Y>(y + offset + at.vector(k) * WIDTH, pack(v));
+    };
+#pragma unroll 4
+    for (int k = 0; k < VECTORS - KEPT; ++k) finish(k, staged[k * THREADS]);
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) finish(VECTORS - KEPT + k, xs[k]);
+}

@@ -1,0 +1,44 @@
+// RMSNorm of one row in registers, one barrier in all: the body of n6 and n7.
+#pragma once
+
+#include "../row.cuh"
+
+// X_STAYS and Y_STAYS: what is read of x and what is written of y shall be the last to leave the L2 cache.
+template <bool X_STAYS, bool Y_STAYS>
+__device__ __forceinline__ void norm_row(const Element* x, const Element* w, Element* y, int N, float eps) {
+    Place at;
+    int vectors = N / WIDTH;
+    long long offset = at.row * N;
+    Vector xs[VECTORS], ws[VECTORS];
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int i = at.vector(k);
+        xs[k] = k < FULL || i < vectors ? load<X_STAYS>(x + offset + i * WIDTH) : filled(0.0f);
+    }
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {  // on its way while x is: after the reduction it would be waited for
+        int i = at.vector(k);
+        ws[k] = k < FULL || i < vectors ? load(w + i * WIDTH) : filled(0.0f);
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        float v[WIDTH];
+        unpack(xs[k], v);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
+    }
+    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int i = at.vector(k);
+        if (k < FULL || i < vectors) {
+            float v[WIDTH], g[WIDTH];
+            unpack(xs[k], v);
+            unpack(ws[k], g);
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
+            store<Y_STAYS>(y + offset + i * WIDTH, pack(v));
+        }
+    }
+}

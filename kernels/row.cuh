@@ -1,0 +1,116 @@
+// A row over THREADS threads with VECTORS vectors each, or over a cluster of CLUSTER such blocks, and its reductions
+// with one barrier each.
+//
+// All of these come from the declaration. FULL is the number of vectors that every thread has: only those above it
+// are held against N. In reduce.cuh warp 0 reduces the partial results of all warps and hands the result back, which
+// takes a second barrier; here every warp reduces all of them itself.
+#pragma once
+
+#include "reduce.cuh"
+#include "vector.cuh"
+
+constexpr int ROW_WARPS = THREADS / WARP;
+constexpr int PARTIALS = ROW_WARPS * CLUSTER;  // one for each warp of the row
+
+#if CLUSTER > 1
+#define ROW_KERNEL __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
+#else
+#define ROW_KERNEL __launch_bounds__(THREADS, BLOCKS)
+#endif
+
+__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xff800000u); }
+
+// Arrival and wait are apart, so that loads are on their way in between.
+__device__ __forceinline__ void cluster_arrive() {
+    if constexpr (CLUSTER > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait() {
+    if constexpr (CLUSTER > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Where this thread stands: its row, and the number of its k-th vector in it.
+struct Place {
+    long long row;
+    int lane;
+    int warp;
+    int rank;
+
+    __device__ __forceinline__ Place()
+        : row(blockIdx.x / CLUSTER), lane(threadIdx.x % WARP), warp(threadIdx.x / WARP), rank(blockIdx.x % CLUSTER) {}
+
+    __device__ __forceinline__ int vector(int k) const {
+        return (k * CLUSTER + rank) * THREADS + static_cast<int>(threadIdx.x);
+    }
+};
+
+// Hands the value of each warp to every block of the row, where all can read it after row_barrier().
+template <typename Slot>
+__device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float value) {
+    if constexpr (CLUSTER == 1) {
+        if (at.lane == 0) partial[at.warp] = value;
+    } else if (at.lane < CLUSTER) {  // all lanes hold the value: one for each block
+        unsigned here = static_cast<unsigned>(__cvta_generic_to_shared(const_cast<float*>(partial)));
+        unsigned there;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(at.lane));
+        asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there + 4 * (at.rank * ROW_WARPS + at.warp)), "f"(value)
+                     : "memory");
+    }
+}
+
+__device__ __forceinline__ void row_barrier() {
+    if constexpr (CLUSTER == 1) {
+        __syncthreads();  // orders the partials of all warps before every thread reads them
+    } else {
+        cluster_arrive();  // the same for those of the other blocks. Nobody writes into another block's memory after
+        cluster_wait();    // it, so that a block may end while others still run
+    }
+}
+
+__host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
+
+constexpr int SLOTS = power_of_two(PARTIALS < WARP ? PARTIALS : WARP);  // lanes that read different partials
+
+struct Sum {
+    static __device__ __forceinline__ float of(float a, float b) { return a + b; }
+};
+struct Maximum {
+    static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
+};
+
+// Reduces value(i) over all partials i, for every lane.
+template <typename Op, typename Value>
+__device__ __forceinline__ float over_partials(float identity, int lane, Value value) {
+    float v = identity;
+#pragma unroll
+    for (int first = 0; first < PARTIALS; first += SLOTS) {
+        int i = first + lane % SLOTS;
+        if (PARTIALS % SLOTS == 0 || i < PARTIALS) v = Op::of(v, value(i));
+    }
+#pragma unroll
+    for (int offset = SLOTS / 2; offset > 0; offset /= 2) v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, offset));
+    return v;
+}
+
+// Sum over the row, for every thread. Called once a launch, after one cluster_arrive().
+__device__ __forceinline__ float row_sum(float v, const Place& at) {
+    __shared__ float partial[PARTIALS];
+    v = warp_sum(v);
+    cluster_wait();  // all blocks of the cluster run, and have shared memory to write into
+    hand_over(partial, at, v);
+    row_barrier();
+    return over_partials<Sum>(0.0f, at.lane, [&](int i) { return partial[i]; });
+}
+
+// Maximum and sum of exponentials over the row, from those of each warp, for every thread. Called as row_sum().
+__device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
+    __shared__ float maximum[PARTIALS];
+    __shared__ float sum[PARTIALS];
+    cluster_wait();
+    hand_over(maximum, at, v.m);
+    hand_over(sum, at, v.s);
+    row_barrier();
+    float m = over_partials<Maximum>(LOWEST, at.lane, [&](int i) { return maximum[i]; });
+    float s = over_partials<Sum>(0.0f, at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
+    return {m, s};
+}

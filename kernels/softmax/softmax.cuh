@@ -1,0 +1,47 @@
+// Softmax of one row in registers, one barrier in all: the body of s6 and s7.
+#pragma once
+
+#include "../row.cuh"
+
+// X_STAYS and Y_STAYS: what is read of x and what is written of y shall be the last to leave the L2 cache.
+template <bool X_STAYS, bool Y_STAYS>
+__device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N) {
+    Place at;
+    int vectors = N / WIDTH;
+    long long offset = at.row * N;
+    Vector xs[VECTORS];
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int i = at.vector(k);  // the exponential of -inf is 0, and LOWEST is the least maximum
+        xs[k] = k < FULL || i < vectors ? load<X_STAYS>(x + offset + i * WIDTH) : filled(minus_infinity());
+    }
+    float e[VECTORS][WIDTH];
+    float m = LOWEST;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        unpack(xs[k], e[k]);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) m = fmaxf(m, e[k][j]);
+    }
+    m = warp_max(m);
+    float s = 0.0f;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            e[k][j] = __expf(e[k][j] - m);
+            s += e[k][j];
+        }
+    }
+    MaxSum all = row_merge({m, warp_sum(s)}, at);
+    float scale = __expf(m - all.m) / all.s;  // exponentials are around the warp's maximum
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int i = at.vector(k);
+        if (k < FULL || i < vectors) {
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) e[k][j] *= scale;
+            store<Y_STAYS>(y + offset + i * WIDTH, pack(e[k]));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+"""How a row is spread over the threads of a block, or of a cluster of blocks: what a tuned launch is compiled for.
+
+The macros are those that kernels/row.cuh takes. Which spread is the fastest was found by measuring (scripts/tune.py);
+the functions here turn that into rules from width, rows, type and card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from .cards import Card
+from .floats import dtype_of
+from .ladder import Shape
+
+WARP = 32
+MAX_THREADS = 1024
+VECTOR = 16  # bytes of the widest access
+RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
+CLUSTERS = (1, 2, 4, 8, 16)
+CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A row as ``vectors`` vectors of ``width`` elements in each of ``threads`` threads of ``cluster`` blocks.
+
+    ``full`` vectors are there in every thread whatever the row's end. ``kept`` of them wait in registers and the rest
+    in shared memory, where ``staged``; else all are in registers. ``blocks`` shall fit an SM at once.
+    """
+
+    dtype: str
+    width: int
+    threads: int
+    vectors: int
+    full: int
+    cluster: int = 1
+    kept: int = 0
+    staged: bool = False
+    blocks: int = 1
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.width * dtype_of(self.dtype).itemsize
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of the row that a block holds."""
+        return self.vectors * self.threads * max(4, self.vector_bytes)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory of a block; a vector there takes at least a word."""
+        return (self.vectors - self.kept) * self.threads * max(4, self.vector_bytes) if self.staged else 0
+
+    def launch(self, **macros: object) -> dict[str, Any]:
+        """What to replace of a launch; ``macros`` are more of them, with bools as C++ has them."""
+        named = {
+            "ELEMENT": self.dtype,
+            "WIDTH": self.width,
+            "THREADS": self.threads,
+            "VECTORS": self.vectors,
+            "FULL": self.full,
+            "CLUSTER": self.cluster,
+            "BLOCKS": self.blocks,
+            **({"KEPT": self.kept} if self.staged else {}),
+            **macros,
+        }
+        return {
+            "block": (self.threads, 1, 1),
+            "grid": blocks_a_row(self.cluster),
+            "cluster": self.cluster,
+            "vector": self.vector_bytes,
+            "unrolled": None if self.staged else self.vectors * self.width,
+            "shared": self.shared,
+            "defines": tuple((name, _text(value)) for name, value in named.items()),
+        }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def blocks_a_row(blocks: int) -> Callable[[Shape], tuple[int, int, int]]:
+    """The grid of ``blocks`` blocks for each row."""
+
+    def grid(shape: Shape) -> tuple[int, int, int]:
+        return (shape.M * blocks, 1, 1)
+
+    return grid
+
+
+def width_of(shape: Shape) -> int:
+    """Elements of the widest vector, up to 16 bytes, that divides N: every row begins at a multiple of it."""
+    width = VECTOR // dtype_of(shape.dtype).itemsize
+    while shape.N % width:
+        width //= 2
+    return width
+
+
+def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, cluster: int = 1) -> Spread:
+    """A row in registers, about ``thread_bytes`` of it a thread.
+
+    Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
+    """
+    width = width_of(shape)
+    size = max(4, width * dtype_of(shape.dtype).itemsize)  # a vector takes at least a register
+    groups = -(-shape.N // (width * cluster))
+    threads = min(MAX_THREADS, -(-groups * size // thread_bytes // WARP) * WARP) or WARP
+    vectors = -(-groups // threads)
+    if vectors * size > most_bytes and cluster < CLUSTERS[-1]:
+        return in_registers(shape, thread_bytes, most_bytes, 2 * cluster)
+    return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
+
+
+def in_shared(shape: Shape, card: Card, most_kept: int) -> Spread:
+    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the card.
+
+    ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. What no
+    cluster holds comes out as the largest one: the launch is refused.
+    """
+    longest = CHUNK if card.has_clusters else card.shared_per_sm  # else a whole row has to fit, however tightly
+    spreads = [one for c in CLUSTERS if (one := _staged(shape, card, most_kept, c)).blocks and one.chunk <= longest]
+    if not spreads:
+        return replace(_staged(shape, card, most_kept, CLUSTERS[-1]), blocks=1)
+    first = spreads[0]
+    if not card.has_clusters:
+        return first
+    # Few rows: blocks enough for the card, unless a part of a row is too small to be worth it.
+    enough = [one for one in spreads if shape.M * one.cluster > 2 * card.sms or one.chunk < CHUNK // 4]
+    return enough[0] if enough else spreads[-1]
+
+
+def _staged(shape: Shape, card: Card, most_kept: int, cluster: int) -> Spread:
+    """A row in the shared memory of so many blocks; ``blocks`` is 0 where it does not fit."""
+    width = width_of(shape)
+    groups = shape.N // width
+    size = max(4, width * dtype_of(shape.dtype).itemsize)
+    chunk = -(-groups // cluster)
+    threads, wanted = (512, 2) if chunk * size > 96 * 1024 else (384, 4)
+    if card.capability != 90:
+        wanted //= 2  # measured on sm_90 alone; elsewhere so many blocks leave too few registers
+    threads = min(threads, -(-chunk // WARP) * WARP)
+    vectors = -(-chunk // threads)
+    spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)
+    partials = 8 * threads // WARP * cluster  # two floats for each warp of the row
+    for blocks in range(wanted, 0, -1):
+        fits = min(card.shared_per_sm // blocks - RESERVED, card.shared_per_block_optin) - partials
+        for kept in range(min(most_kept, vectors - 1) + 1):
+            if (vectors - kept) * threads * size <= fits:
+                return replace(spread, kept=kept, blocks=blocks)
+    return replace(spread, blocks=0)

@@ -1,0 +1,296 @@
+"""One shape, all contenders: checked, timed in turns with the plugin's stopwatch, and checked again.
+
+The turns are interleaved: in each run every contender takes one block of samples, in an order that rotates from run to
+run. Sample i of every block uses place i, the L2 is flushed before it, and the device is busy when it is queued.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+from peer_contenders import PEERS, Call
+from peer_places import Place, Places
+from peer_shapes import Case
+from peer_table import COPY, OURS, Result, Row
+
+from pytest_roofline import check
+from pytest_roofline.arguments import bind
+from pytest_roofline.check import Job
+from pytest_roofline.errors import RooflineError, WrongAnswerError
+from pytest_roofline.floats import ordinals, rounded
+from pytest_roofline.gpu.device import CudaDevice
+from pytest_roofline.gpu.timer import SPIN_NS, Stopwatch
+from pytest_roofline.ladder import Ladder, Shape
+
+RUNS = 5
+BUDGET = 1.2  # seconds of samples a shape, all contenders together
+FEWEST, MOST = 5, 41  # samples of a block
+WARM = 2  # untimed samples before each block
+TRIALS = 7  # samples by which a variant is chosen
+LONGEST_SPIN = 5_000_000  # ns
+RETRIES = 3  # times the samples of a block, after which a host that is late stays late
+DIFFERENT = 251  # rows of the inputs that differ: prime, and few enough that the host makes them quickly
+LOOSE = 4  # units in the last place up to which an answer in 16 bits is marked and not wrong
+
+
+class LateError(RooflineError):
+    """The host is slower than the longest spin: what would be timed is the host."""
+
+
+@dataclass
+class Contender:
+    """``run`` queues the work at a place and returns its outputs; ``before`` makes the place ready, untimed."""
+
+    name: str
+    run: Callable[[Place], Any]
+    before: Callable[[Place], None]
+    spin: int = SPIN_NS
+    medians: list[float] = field(default_factory=list)
+    state: str = ""
+    reason: str = ""
+    mark: str = ""
+    checked: bool = True
+    last: Any = None
+    ready: float = 0.0  # seconds until it could be timed: imports, compiling, choosing variants, the first check
+
+    def result(self) -> Result:
+        times = () if self.state else tuple(self.medians)
+        return Result(self.name, times, self.state, self.reason, self.mark, self.spin * 1e-9, self.ready)
+
+    def drop(self, state: str, error: BaseException | str) -> None:
+        """Out of the race: ``state`` and the first line of the reason stand in the table."""
+        said = str(error).strip().splitlines() or [""]
+        kind = "" if isinstance(error, str | RooflineError) else f"{type(error).__name__}: "
+        self.state, self.reason, self.last = state, f"{kind}{said[0][:200]}", None
+
+
+class Arena:
+    """All contenders at ``case``; :meth:`compare` makes the row of the table."""
+
+    def __init__(self, device: CudaDevice, ladder: Ladder, watch: Stopwatch, case: Case) -> None:
+        self.device, self.ladder, self.watch, self.case = device, ladder, watch, case
+        operator = ladder.operators[case.operator]
+        shape = Shape(case.rows, case.columns, case.dtype)
+        self.choice = ladder.best(case.operator, shape, device.card)
+        self.job = Job(device, ladder, self.choice.rung, shape, rows=DIFFERENT)
+        self.places = Places(device, self.job)
+        self.eps = next((s.value for s in operator.scalars if s.name == "eps"), 0.0)
+        self.contenders = [self._copy(), self._rung(self.choice.rung, OURS)]
+        others = [r for r in ladder.family(operator) if r.name != self.choice.rung.name]
+        self.own = frozenset(r.name for r in others)
+        if case.operator == "add_rmsnorm":
+            able = [r for r in others if r.broken_limit(shape) is None]
+            self.contenders += [self._rung(rung, rung.name) for rung in able]
+
+    def compare(self) -> Row:
+        """Check, choose variants, time in turns, check again."""
+        self.contenders += [Contender(peer.name, lambda place: None, self.places.poison) for peer in PEERS]
+        calls = {peer.name: peer.calls for peer in PEERS}
+        for one in self.contenders:
+            begin = time.perf_counter()
+            if one.name in calls:
+                self._join(one, calls[one.name])
+            self._guarded(one, self._make_ready)
+            one.ready = time.perf_counter() - begin
+        samples = self._samples()
+        for turn in range(RUNS):
+            racing = [one for one in self.contenders if not one.state]
+            first = turn % len(racing) if racing else 0
+            for one in racing[first:] + racing[:first]:
+                self._guarded(one, lambda one: one.medians.append(median(self._block(one, samples))))
+                if turn == RUNS - 1:
+                    self._guarded(one, self._verify)
+                one.last = None
+        results = tuple(one.result() for one in self.contenders)
+        choice = self.choice
+        return Row(self.case, choice.rung.name, choice.why, results, samples, len(self.places.places), self.own)
+
+    def release(self) -> None:
+        """Give the memory back, which the contenders hold too."""
+        self.contenders = []
+        self.places.release()
+        del self.job
+        gc.collect()
+        self.device.release()
+
+    def _copy(self) -> Contender:
+        def run(place: Place) -> Any:
+            source, target, nbytes = place.copied
+            target.data.copy_from_device_async(source.data, nbytes)
+
+        return Contender(COPY, run, lambda place: None, checked=False)
+
+    def _rung(self, rung: Any, name: str) -> Contender:
+        shape = self.job.shape
+        job = self.job if rung.name == self.choice.rung.name else self._job(rung)
+        known = {*job.arrays, *job.outputs}
+        programs = []
+        for place in self.places.places:
+            arrays = {key: value for key, value in place.arrays.items() if key in known}
+            programs.append(bind(self.device, job.rung, shape, arrays, job.program.images, job.scalars))
+
+        def run(place: Place) -> Any:
+            programs[place.index].run()
+            return place.arrays
+
+        return Contender(name, run, self.places.poison)
+
+    def _job(self, rung: Any) -> Job:
+        return Job(self.device, self.ladder, rung, self.job.shape, rows=DIFFERENT)
+
+    def _join(self, entered: Contender, calls: Callable[[int, float], Any]) -> None:
+        """Give a peer its work, or the reason why it has none."""
+        try:
+            call: Call | None = calls(self.case.columns, self.eps).get(self.case.operator)
+        except Exception as error:  # what a package raises that does not fit the machine is its own affair
+            return entered.drop("absent", error)
+        if call is None:
+            return entered.drop("absent", f"has no {self.case.operator} for {self.case.columns} columns")
+        if self.case.dtype not in call.dtypes:
+            return entered.drop("absent", f"has no {self.case.operator} with an output in {self.case.dtype}")
+        if call.allocates:
+            entered.before = self.places.poison_next
+        elif call.before is not None:
+            prepare = call.before
+            entered.before = lambda place: prepare(place.tensors)
+        return self._choose(entered, call)
+
+    def _choose(self, one: Contender, call: Call) -> None:
+        """Take the fastest variant of ``call``: the first where there is one, the rest by a few samples."""
+        times: dict[int, float] = {}
+        runs = [lambda place, variant=variant: variant(place.tensors) for variant in call.variants]
+        for number, run in enumerate(runs if len(runs) > 1 else []):
+            one.run = run
+            try:
+                self._fit(one)
+                times[number] = median(self._block(one, TRIALS))
+            except Exception as error:  # a variant may ask for more than the card has
+                one.reason = f"{type(error).__name__}: {error}"
+        one.last = None
+        if len(runs) > 1 and not times:
+            return one.drop("failed", one.reason)
+        one.run, one.reason = runs[min(times, key=lambda number: times[number], default=0)], ""
+        return None
+
+    def _guarded(self, one: Contender, step: Callable[[Contender], Any]) -> None:
+        """Do ``step``; what goes wrong with one contender stands in its cell and stops nobody else."""
+        if one.state:
+            return
+        try:
+            step(one)
+        except WrongAnswerError as error:
+            told = str(error).removeprefix(f"{self.job.rung.name} {self.job.shape}: ")  # the job's rung, not this one
+            one.drop("wrong", told.replace("\n", "; "))
+        except LateError as error:
+            one.drop("late", error)
+        except Exception as error:  # a peer's own errors are its own affair; ours are the test's to tell
+            one.drop("failed", error)
+
+    def _series(self, one: Contender) -> Callable[[], Callable[[], None]]:
+        turn = 0
+
+        def prepare() -> Callable[[], None]:
+            nonlocal turn
+            place = self.places.places[turn % len(self.places.places)]
+            turn += 1
+            one.last = None  # its memory is free again
+            one.before(place)
+
+            def work() -> None:
+                one.last = one.run(place)
+
+            return work
+
+        return prepare
+
+    def _make_ready(self, one: Contender) -> None:
+        self._fit(one)
+        self._verify(one)
+
+    def _fit(self, one: Contender) -> None:
+        """Compile, warm up, and make the spin as long as this contender's host code needs."""
+        series = self._series(one)
+        for _ in range(2):
+            series()()
+        self.device.synchronize()
+        self.watch.fit_spin(series)
+        one.spin = min(self.watch.spin_ns, LONGEST_SPIN)
+
+    def _verify(self, one: Contender) -> None:
+        """The outputs of the last run against the reference; in 16 bits a little too far off is a mark."""
+        if not one.checked:
+            return
+        outputs = self.places.as_cupy(self.device.cupy, one.last)
+        try:
+            self.job.verify(outputs=outputs)
+        except WrongAnswerError as error:
+            if self.case.dtype == "float32" or one.name in {OURS, *self.own}:
+                raise
+            worst = self._units(outputs)
+            if worst > LOOSE:
+                raise WrongAnswerError(f"{error} ({worst} units in the last place)") from None
+            one.mark = f"up to {worst} units in the last place off, over this project's tolerance"
+
+    def _units(self, outputs: Any) -> int:
+        """The largest error in units in the last place of the output's dtype, over the rows that are checked."""
+        job = self.job
+        operator = job.rung.operator
+        rows = check.rows_to_check(operator, job.shape)
+        worst = 0
+        for name, want in check.reference(operator, job.inputs, rows, job.scalars).items():
+            got = np.stack([self.device.download(outputs[name][int(row)]) for row in rows])
+            worst = max(worst, int(np.abs(ordinals(got) - ordinals(rounded(want, got.dtype))).max()))
+        return worst
+
+    def _block(self, one: Contender, samples: int) -> list[float]:
+        """``samples`` durations in seconds, none of them late; the spin grows where one is.
+
+        Errors: :class:`LateError` if the host can't keep up.
+        """
+        watch, series = self.watch, self._series(one)
+        for _ in range(WARM):
+            series()()
+        watch.spin_ns, late = one.spin, 0
+        taken: list[float] = []
+        series = self._series(one)
+        while len(taken) < samples:
+            before = watch.timer.late
+            seconds = watch.sample(series, "cold")
+            if watch.timer.late == before:
+                taken.append(seconds)
+                continue
+            late += 1
+            watch.spin_ns = one.spin = min(LONGEST_SPIN, watch.spin_ns * 3 // 2)
+            if late > RETRIES * samples:
+                raise LateError(f"the device waited for the host in {late} samples, behind {one.spin / 1e6:.1f} ms")
+        return taken
+
+    def _samples(self) -> int:
+        """Samples a block, the same for all, so that all see the same places, within the shape's budget."""
+        racing = [one for one in self.contenders if not one.state]
+        begin = time.perf_counter()
+        for one in racing:
+            self._guarded(one, lambda one: self._block(one, FEWEST))
+            one.last = None
+        wall = (time.perf_counter() - begin) / FEWEST  # of one sample of everybody
+        return max(FEWEST, min(MOST, int(BUDGET / (RUNS * wall)) - WARM))
+
+
+def about(device: CudaDevice, driver: str | None) -> dict[str, Any]:
+    """What a table needs to be read: card, driver, versions, how often."""
+    from peer_contenders import versions
+
+    return {
+        "card": device.card.name,
+        "driver": driver or "unknown",
+        "CuPy": device.versions["cupy"],
+        **versions(),
+        "runs": RUNS,
+        "L2": "cold",
+    }
