@@ -29,7 +29,7 @@ from pytest_roofline.ladder import (
     Stage,
     Stored,
 )
-from pytest_roofline.rows import in_registers, in_shared
+from pytest_roofline.rows import Spread, in_registers, in_shared
 
 FEW, LONG, MANY_LONG = "sweep 32 (decode batch)", "long row", "many long rows"  # stages that predictions name
 BLOCK = 256
@@ -130,9 +130,27 @@ def for_width(shape: Shape, card: Card) -> dict[str, Any]:
     return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
 
 
+def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
+    """Bytes of a row for each thread of a block, by measuring (scripts/tune.py, H200).
+
+    Few rows want threads; where a grid fills the card a few times, few threads a row leave more rows under way.
+    """
+    if 2 * card.sms >= shape.M:
+        return 32
+    if shape.dtype != "float32":
+        return 64
+    small_row = softmax and row_nbytes(shape) <= shape.M * 8192
+    return 128 if small_row or 2 * row_nbytes(shape) <= card.l2_bytes else 32
+
+
 def row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n6, s6: two float32 vectors a thread, or four 16-bit ones."""
-    return in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=128).launch()
+    """n6: in the registers of one block."""
+    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch()
+
+
+def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """s6: as n6."""
+    return in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128).launch()
 
 
 def row_nbytes(shape: Shape) -> int:
@@ -140,32 +158,55 @@ def row_nbytes(shape: Shape) -> int:
     return shape.M * shape.N * dtype_of(shape.dtype).itemsize
 
 
-def stays(shape: Shape, card: Card, arrays: int = 2) -> dict[str, bool]:
-    """Which arrays shall be the last to leave the L2 cache of ``card``, where all of them together do not fit it."""
-    moved = row_nbytes(shape)
-    return {"KEEP_X": moved > 4 * card.l2_bytes, "KEEP_Y": arrays * moved > card.l2_bytes}
+def fits_l2(shape: Shape, card: Card) -> bool:
+    """Whether x and y leave a quarter of the L2 cache to others, so that nothing has to be kept in it."""
+    return 2 * row_nbytes(shape) <= 0.75 * card.l2_bytes
+
+
+def stays(shape: Shape, card: Card) -> dict[str, bool]:
+    """Which arrays shall be the last to leave the L2 cache of ``card``."""
+    return {"KEEP_X": row_nbytes(shape) > 4 * card.l2_bytes, "KEEP_Y": not fits_l2(shape, card)}
 
 
 def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n7, s7: as n6 and s6, with eviction priorities."""
-    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=128)
+    """n7: as n6, with eviction priorities."""
+    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch(**stays(shape, card))
+
+
+def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """s7: as s6, with eviction priorities."""
+    spread = in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128)
     return spread.launch(**stays(shape, card))
 
 
-def long_row(shape: Shape, card: Card, most_kept: int = 4) -> dict[str, Any]:
-    """n8: in shared memory, over as many blocks as it takes."""
-    beyond = 2 * row_nbytes(shape) > card.l2_bytes
-    return in_shared(shape, card, most_kept).launch(KEEP_X=beyond, KEEP_Y=beyond)
+def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
+    """n8, s8: in shared memory, over as many blocks as it takes.
+
+    A 16-bit vector of a softmax that waits in registers is eight floats there.
+    """
+    if not softmax:
+        whole = row_nbytes(shape) <= shape.M * 65536
+        return in_shared(shape, card, most_kept=4, middle=(1024, 2) if whole else (384, 4))
+    if shape.dtype == "float32":
+        return in_shared(shape, card, most_kept=4, middle=(384, 4))
+    return in_shared(shape, card, most_kept=1, middle=(384, 3))
+
+
+def long_row(shape: Shape, card: Card) -> dict[str, Any]:
+    beyond = not fits_l2(shape, card)
+    spread = long_spread(shape, card, softmax=False)
+    room = spread.threads * spread.blocks < card.threads_per_sm  # a full SM has no registers left for the policy
+    return spread.launch(KEEP_X=beyond, KEEP_Y=beyond and room)
 
 
 def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """s8: as n8; a 16-bit vector kept in registers is eight floats there."""
-    return long_row(shape, card, 4 if shape.dtype == "float32" else 2)
+    beyond = not fits_l2(shape, card)
+    return long_spread(shape, card, softmax=True).launch(KEEP_X=beyond, KEEP_Y=beyond)
 
 
 def added(shape: Shape, card: Card) -> dict[str, Any]:
     """The first launch of a1: no row in registers, so a loop of any length."""
-    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=2**40)
+    spread = in_registers(shape, 32, most_bytes=2**40)
     keep = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
     return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in keep.items())}
 
@@ -180,8 +221,8 @@ def normed(shape: Shape, card: Card) -> dict[str, Any]:
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:
     """a2: in registers, over as many blocks as it takes."""
-    spread = in_registers(shape, 32 if shape.dtype == "float32" else 64, most_bytes=64)  # three arrays of a row
-    return spread.launch(**stays(shape, card, arrays=4))
+    spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # of each of three arrays
+    return spread.launch(**stays(shape, card))
 
 
 RSTD = Array("rstd", ("M",))
@@ -393,7 +434,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s6_one_barrier.cu",
         "one barrier: exponentials around the warp's maximum",
-        launches=(Launch("sm_s6", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=row),),
+        launches=(Launch("sm_s6", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=softmax_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -408,7 +449,9 @@ RUNGS = (
         SOFTMAX,
         "softmax/s7_keep.cu",
         "y stays in L2 where it can",
-        launches=(Launch("sm_s7", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=kept_row),),
+        launches=(
+            Launch("sm_s7", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=kept_softmax_row),
+        ),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -492,10 +535,10 @@ def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple
     if card.capability < 80:
         return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
     if shape.N <= BLOCK * PAYLOAD:
-        if 2 * row_nbytes(shape) <= card.l2_bytes:
+        if fits_l2(shape, card):
             return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
-        return many, f"a row fits the registers of a block, and x and y together are larger than the L2 of {card.name}"
-    spread = in_shared(shape, card, 4) if shape.N <= 2**19 else None
+        return many, f"a row fits the registers of a block, and x and y together fill the L2 cache of {card.name}"
+    spread = long_spread(shape, card, softmax=long == "s8") if shape.N <= 2**19 else None
     if spread and (spread.cluster == 1 or card.has_clusters or shape.dtype != "float32"):
         over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
         return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"

@@ -6,17 +6,19 @@
 // Bound by: DRAM.
 #include "../row.cuh"
 
+constexpr int STAGED = VECTORS - KEPT;
+
 extern "C" __global__ void ROW_KERNEL
 rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
-    extern __shared__ uint4 dynamic[];  // (VECTORS - KEPT, THREADS) vectors; a thread touches its own column alone
+    extern __shared__ uint4 dynamic[];  // (STAGED, THREADS) vectors; a thread touches its own column alone
     Vector* staged = (Vector*)dynamic + threadIdx.x;
     cluster_arrive();
     Place at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
-#pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) {
+#pragma unroll(STAGED <= 24 ? STAGED : 8)
+    for (int k = 0; k < STAGED; ++k) {
         if (inside(k)) start_copy<KEEP_X>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
         else staged[k * THREADS] = filled(0.0f);
     }
@@ -30,12 +32,12 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
     };
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
-        int own = VECTORS - KEPT + k;
+        int own = STAGED + k;
         xs[k] = inside(own) ? load<KEEP_X>(x + offset + at.vector(own) * WIDTH) : filled(0.0f);
     }
     finish_copies();
 #pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) add(staged[k * THREADS]);
+    for (int k = 0; k < STAGED; ++k) add(staged[k * THREADS]);
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) add(xs[k]);
     float scale = rsqrtf(row_sum(sum, at) / N + eps);
@@ -49,7 +51,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
         store<KEEP_Y>(y + offset + at.vector(k) * WIDTH, pack(v));
     };
 #pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) finish(k, staged[k * THREADS]);
+    for (int k = 0; k < STAGED; ++k) finish(k, staged[k * THREADS]);
 #pragma unroll
-    for (int k = 0; k < KEPT; ++k) finish(VECTORS - KEPT + k, xs[k]);
+    for (int k = 0; k < KEPT; ++k) finish(STAGED + k, xs[k]);
 }

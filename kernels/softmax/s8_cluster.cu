@@ -6,17 +6,19 @@
 // Bound by: DRAM; 16-bit rows take a second exponential instead of room for floats in shared memory.
 #include "../row.cuh"
 
+constexpr int STAGED = VECTORS - KEPT;
+
 extern "C" __global__ void ROW_KERNEL
 sm_s8(const Element* __restrict__ x, Element* __restrict__ y, int N) {
-    extern __shared__ uint4 dynamic[];  // (VECTORS - KEPT, THREADS) vectors; a thread touches its own column alone
+    extern __shared__ uint4 dynamic[];  // (STAGED, THREADS) vectors; a thread touches its own column alone
     Vector* staged = (Vector*)dynamic + threadIdx.x;
     cluster_arrive();
     Place at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
-#pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) {  // the exponential of -inf is 0, and LOWEST is the least maximum
+#pragma unroll(STAGED <= 24 ? STAGED : 8)
+    for (int k = 0; k < STAGED; ++k) {  // the exponential of -inf is 0, and LOWEST is the least maximum
         if (inside(k)) start_copy<KEEP_X>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
         else staged[k * THREADS] = filled(minus_infinity());
     }
@@ -24,14 +26,14 @@ sm_s8(const Element* __restrict__ x, Element* __restrict__ y, int N) {
     float m = LOWEST;
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
-        int own = VECTORS - KEPT + k;
+        int own = STAGED + k;
         unpack(inside(own) ? load<KEEP_X>(x + offset + at.vector(own) * WIDTH) : filled(minus_infinity()), e[k]);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) m = fmaxf(m, e[k][j]);
     }
     finish_copies();
 #pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) {
+    for (int k = 0; k < STAGED; ++k) {
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
 #pragma unroll
@@ -48,7 +50,7 @@ sm_s8(const Element* __restrict__ x, Element* __restrict__ y, int N) {
         }
     }
 #pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) {
+    for (int k = 0; k < STAGED; ++k) {
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
 #pragma unroll
@@ -56,12 +58,12 @@ sm_s8(const Element* __restrict__ x, Element* __restrict__ y, int N) {
             v[j] = __expf(v[j] - m);
             s += v[j];
         }
-        if (sizeof(Element) == 4) staged[k * THREADS] = pack(v);  // a rounded exponential would be rounded twice
+        if (sizeof(Element) == 4) staged[k * THREADS] = pack(v);  // a 16-bit one would be rounded twice
     }
     MaxSum all = row_merge({m, warp_sum(s)}, at);
     float scale = __expf(m - all.m) / all.s;  // exponentials are around the warp's maximum
 #pragma unroll 4
-    for (int k = 0; k < VECTORS - KEPT; ++k) {
+    for (int k = 0; k < STAGED; ++k) {
         if (!inside(k)) continue;
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
@@ -71,7 +73,7 @@ sm_s8(const Element* __restrict__ x, Element* __restrict__ y, int N) {
     }
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
-        int own = VECTORS - KEPT + k;
+        int own = STAGED + k;
         if (!inside(own)) continue;
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) e[k][j] *= scale;

@@ -116,33 +116,36 @@ def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, cluster: int 
     return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
 
 
-def in_shared(shape: Shape, card: Card, most_kept: int) -> Spread:
+def in_shared(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int]) -> Spread:
     """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the card.
 
-    ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. What no
-    cluster holds comes out as the largest one: the launch is refused.
+    ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. ``middle``
+    is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. What no cluster
+    holds comes out as the largest one: the launch is refused.
     """
     longest = CHUNK if card.has_clusters else card.shared_per_sm  # else a whole row has to fit, however tightly
-    spreads = [one for c in CLUSTERS if (one := _staged(shape, card, most_kept, c)).blocks and one.chunk <= longest]
-    if not spreads:
-        return replace(_staged(shape, card, most_kept, CLUSTERS[-1]), blocks=1)
-    first = spreads[0]
-    if not card.has_clusters:
-        return first
+    spreads = [_staged(shape, card, most_kept, middle, cluster) for cluster in CLUSTERS]
+    fitting = [one for one in spreads if one.blocks and one.chunk <= longest]
+    if not fitting or not card.has_clusters:
+        return fitting[0] if fitting else replace(spreads[-1], blocks=1)
     # Few rows: blocks enough for the card, unless a part of a row is too small to be worth it.
-    enough = [one for one in spreads if shape.M * one.cluster > 2 * card.sms or one.chunk < CHUNK // 4]
-    return enough[0] if enough else spreads[-1]
+    enough = [one for one in fitting if shape.M * one.cluster > 2 * card.sms or one.chunk < CHUNK // 4]
+    return enough[0] if enough else fitting[-1]
 
 
-def _staged(shape: Shape, card: Card, most_kept: int, cluster: int) -> Spread:
+def _staged(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], cluster: int) -> Spread:
     """A row in the shared memory of so many blocks; ``blocks`` is 0 where it does not fit."""
     width = width_of(shape)
     groups = shape.N // width
     size = max(4, width * dtype_of(shape.dtype).itemsize)
     chunk = -(-groups // cluster)
-    threads, wanted = (512, 2) if chunk * size > 96 * 1024 else (384, 4)
-    if card.capability != 90:
-        wanted //= 2  # measured on sm_90 alone; elsewhere so many blocks leave too few registers
+    threads, wanted = middle
+    if chunk * size <= 48 * 1024:
+        threads, wanted = 256, 5
+    elif chunk * size > 96 * 1024:
+        threads, wanted = (MAX_THREADS, 1) if cluster == 1 else (512, 2)
+    if card.capability != 90:  # measured on sm_90 alone; elsewhere so many threads leave too few registers
+        threads, wanted = min(threads, 512), max(1, wanted // 2)
     threads = min(threads, -(-chunk // WARP) * WARP)
     vectors = -(-chunk // threads)
     spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)

@@ -23,7 +23,7 @@ from pytest_roofline import check
 from pytest_roofline.arguments import bind
 from pytest_roofline.check import Job
 from pytest_roofline.errors import RooflineError, WrongAnswerError
-from pytest_roofline.floats import ordinals, rounded
+from pytest_roofline.floats import ordinals, as_stored
 from pytest_roofline.gpu.device import CudaDevice
 from pytest_roofline.gpu.timer import SPIN_NS, Stopwatch
 from pytest_roofline.ladder import Ladder, Shape
@@ -245,7 +245,7 @@ class Arena:
         worst = 0
         for name, want in check.reference(operator, job.inputs, rows, job.scalars).items():
             got = np.stack([self.device.download(outputs[name][int(row)]) for row in rows])
-            worst = max(worst, int(np.abs(ordinals(got) - ordinals(rounded(want, got.dtype))).max()))
+            worst = max(worst, int(np.abs(ordinals(got) - ordinals(as_stored(want, got.dtype))).max()))
         return worst
 
     def _block(self, one: Contender, samples: int) -> list[float]:
