@@ -1,4 +1,5 @@
-"""One rung at one shape, outside pytest: ``python -m pytest_roofline RUNG [M] [N] [ITERS]``.
+"""One rung at one shape, outside pytest: ``python -m pytest_roofline RUNG [M] [N] [ITERS]``, and which to use:
+``python -m pytest_roofline best OPERATOR [M] [N]``.
 
 Timed on a GPU; with ``--traffic`` counted in the simulator, by source line, with or without one.
 Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error.
@@ -7,16 +8,19 @@ Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import cards
 from .check import Accuracy, Job
 from .configuration import declared_in
 from .environment import check_cupy
-from .errors import DeviceError, RefusedError, RooflineError, WrongAnswerError
+from .errors import DeviceError, RefusedError, RooflineError, UnknownNameError, WrongAnswerError
+from .floats import FLOATS
 from .floor import Floor
-from .ladder import Rung, Shape
+from .ladder import Operator, Rung, Shape
 from .modelled import label
 from .record import Measurement
 from .roofline import MARKS, ledger_seconds
@@ -30,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m pytest_roofline",
         description="Run, check and time one rung of the ladder at one shape.",
-        epilog="exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error",
+        epilog="`best OPERATOR [M] [N]` says which rung to use, and why (it has a --help of its own). "
+        "Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error",
     )
     made.add_argument("rung", metavar="RUNG", help="a rung of the declaration, such as n3")
     made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
@@ -40,29 +45,37 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--traffic", action="store_true", help="count what it does and model its floor; needs no GPU")
     made.add_argument("--card", default="rtx4090", help="of --traffic: the card, where there is no GPU (%(default)s)")
     made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
+    made.add_argument("--dtype", choices=FLOATS, default="float32", help="of the elements (%(default)s)")
+    return made
+
+
+def best_parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="python -m pytest_roofline best",
+        description="Which rung to use for a shape, by the declaration's rule from width, rows, type and card.",
+        epilog="exit codes: 0 named, 2 usage, 3 no rung runs it",
+    )
+    made.add_argument("operator", metavar="OPERATOR", help="an operator of the declaration, such as softmax")
+    made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
+    made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
+    made.add_argument("--dtype", choices=FLOATS, default="float32", help="of the elements (%(default)s)")
+    made.add_argument("--card", default="", help="a card of the table (default: the one in this machine, else rtx4090)")
+    made.add_argument("--ladder", type=Path, help="declaration (default: what the pytest configuration here names)")
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code; messages of errors go to standard error."""
-    options = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    asks = given[:1] == ["best"]
+    options = best_parser().parse_args(given[1:]) if asks else parser().parse_args(given)
     try:
         check_cupy()
         ladder = options.ladder or declared_in(Path.cwd())
-        session = Session(Settings(ladder=ladder, state=options.state, card=options.card))
-        rung = session.ladder.rung(options.rung)
-        default = rung.operator.default_shape
-        rows = default.M if options.rows is None else options.rows
-        columns = default.N if options.columns is None else options.columns
-        if rows < 1 or columns < 1 or options.samples < 1:
-            print(f"M, N and ITERS must be at least 1, got {rows} {columns} {options.samples}", file=sys.stderr)
-            return USAGE
-        shape = Shape(rows, columns)
-        session.ladder.require(rung, shape)
-        if options.traffic:
-            print("\n".join(traffic(*session.models.floor(rung, shape, options.state))))
-        else:
-            print("\n".join(measure(session, rung, shape, options.samples)))
+        session = Session(Settings(ladder=ladder, card=options.card or "rtx4090"))
+        if not asks:
+            session = Session(Settings(ladder=ladder, state=options.state, card=options.card))
+        return best(session, options) if asks else run(session, options)
     except WrongAnswerError as error:
         return _fail(error, WRONG)
     except RefusedError as error:
@@ -75,7 +88,55 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except RooflineError as error:
         return _fail(error, USAGE)
+
+
+def run(session: Session, options: argparse.Namespace) -> int:
+    """One rung: timed, or its traffic; the exit code."""
+    rung = session.ladder.rung(options.rung)
+    shape = _shape(rung.operator, options, options.samples)
+    if shape is None:
+        return USAGE
+    session.ladder.require(rung, shape)
+    if options.traffic:
+        print("\n".join(traffic(*session.models.floor(rung, shape, options.state))))
+    else:
+        print("\n".join(measure(session, rung, shape, options.samples)))
     return RIGHT
+
+
+def best(session: Session, options: argparse.Namespace) -> int:
+    """Which rung to use and why, and how it is launched; the exit code."""
+    operators = session.ladder.operators
+    if options.operator not in operators:
+        raise UnknownNameError(f"there is no operator {options.operator!r}; there are {', '.join(operators)}")
+    shape = _shape(operators[options.operator], options)
+    if shape is None:
+        return USAGE
+    card = cards.card(options.card) if options.card else session.card
+    choice = session.ladder.best(options.operator, shape, card)
+    rung = choice.rung
+    print(f"{rung.name}, {rung.title}: {choice.why}")
+    print(f"operator   {rung.operator.name} {shape} on {card.name} ({card.arch})")
+    print(f"source     {', '.join(rung.at(shape, card).sources())}")
+    for launch in rung.at(shape, card).launches:
+        blocks = f"{math.prod(launch.grid(shape))} blocks of {launch.threads} threads"
+        cluster = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
+        defines = " ".join(f"{name}={value}" for name, value in launch.defines)
+        print(
+            f"launch     {launch.kernel}: {blocks}{cluster}, {launch.shared} bytes of dynamic shared memory; {defines}"
+        )
+    return RIGHT
+
+
+def _shape(operator: Operator, options: argparse.Namespace, samples: int = 1) -> Shape | None:
+    """The shape that was asked for; None, and a message, where a number is below 1."""
+    default = operator.default_shape
+    rows = default.M if options.rows is None else options.rows
+    columns = default.N if options.columns is None else options.columns
+    if rows < 1 or columns < 1 or samples < 1:
+        print(f"M, N and ITERS must be at least 1, got {rows} {columns} {samples}", file=sys.stderr)
+        return None
+    return Shape(rows, columns, options.dtype)
 
 
 def _fail(error: RooflineError, code: int) -> int:

@@ -16,7 +16,7 @@ from .device import POISON, SIMULATED, Device
 from .errors import DeclarationError, NotCheckedError, RefusedError, WrongAnswerError
 from .floats import SIXTEEN_BIT, as_stored, dtype_of, is_floating, ordinals
 from .host import enough_memory
-from .ladder import Ladder, Operator, Rung, Shape
+from .ladder import Ladder, Operator, Rung, Shape, Stored
 from .source import Source
 
 CHECK_ALL = 2**20  # elements up to which every row is checked
@@ -78,7 +78,7 @@ def reference(
         if array.by_row and operator.rowwise:
             host = host[rows % len(host)]
         chosen[array.name] = host.astype(np.float64)
-    more = ()
+    more: tuple[Stored, ...] = ()
     if operator.stores_between:
         stored = next(inputs[a.name] for a in operator.inputs).dtype
         more = (lambda exact: as_stored(exact, stored).astype(np.float64),)
@@ -140,7 +140,8 @@ def one_ulp(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     tiny = float(np.finfo(np.float32).tiny)
     error = np.abs(got.astype(np.float64) - want)
     right = (steps <= 1) | (error <= tiny)
-    return np.where(right, np.maximum(error, tiny), error / np.maximum(steps, 2))
+    allowed: np.ndarray = np.where(right, np.maximum(error, tiny), error / np.maximum(steps, 2))
+    return allowed
 
 
 def refuse_poison(operator: Operator, name: str, got: np.ndarray, rows: np.ndarray) -> None:

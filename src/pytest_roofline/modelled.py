@@ -133,6 +133,7 @@ class Models:
         """Errors: those of :func:`pytest_roofline.work.count`."""
         case, key = (rung.name, shape), (rung.name, shape, state)
         if case not in self.counted:
+            self.ladder.require(rung, shape, self.card)
             fixed = rung.at(shape, self.card)
             facts = facts_of(fixed, shape, self.card, images_of(self.ladder, fixed, self.card.arch))
             self.counted[case] = facts, *count(self.ladder, rung, shape, self.card)

@@ -106,7 +106,7 @@ def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, cluster: int 
 
     Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
     """
-    width = width_of(shape)
+    width, thread_bytes = width_of(shape), min(thread_bytes, most_bytes)
     size = max(4, width * dtype_of(shape.dtype).itemsize)  # a vector takes at least a register
     groups = -(-shape.N // (width * cluster))
     threads = min(MAX_THREADS, -(-groups * size // thread_bytes // WARP) * WARP) or WARP

@@ -20,7 +20,15 @@ from .cards import Card, key_of
 from .check import Accuracy, Job, check, images_of
 from .compile import Image, compiler
 from .device import NOT_CHECKED
-from .errors import CompileError, CountersError, DeviceError, RooflineError, SanitizerNotFoundError, UnknownNameError
+from .errors import (
+    CompileError,
+    CountersError,
+    DeviceError,
+    NotCheckedError,
+    RooflineError,
+    SanitizerNotFoundError,
+    UnknownNameError,
+)
 from .gpu import counters, sanitizer, telemetry
 from .gpu import device as cuda
 from .gpu.child import ChildJob, Counted, rung_job
@@ -126,10 +134,8 @@ class Session:
         return self.simulator if isinstance(self._gpu, str) else self._gpu
 
     def able(self, rung: Rung, shape: Shape) -> cuda.CudaDevice | SimDevice:
-        """The device; in the simulator one that has what ``rung`` needs at ``shape``, such as clusters of blocks."""
-        if not self.missing or not lacking(rung, shape, self.simulator.card):
-            return self.device
-        return self.newer_simulator
+        """The device, or a simulated one where it lacks what ``rung`` needs at ``shape``, such as clusters."""
+        return self.newer_simulator if lacking(rung, shape, self.device.card) else self.device
 
     @cached_property
     def newer_simulator(self) -> SimDevice:
@@ -369,6 +375,8 @@ class Session:
         the time is the modelled floor, and the rows that were computed for it are checked.
         """
         state = state or self.settings.state
+        if missing := lacking(rung, shape, self.card):
+            raise NotCheckedError(f"{rung.name} at {shape} needs {missing}; {self.card.name} is {self.card.arch}")
         if self.missing:
             return self._benchmark_modelled(fixture, rung, shape, state)
         job = Job(self.gpu, self.ladder, rung, shape)

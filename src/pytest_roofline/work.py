@@ -126,23 +126,43 @@ def count(ladder: Ladder, rung: Rung, shape: Shape, card: Card) -> tuple[tuple[W
 def _count_some(
     device: SimDevice, ladder: Ladder, rung: Rung, shape: Shape
 ) -> tuple[tuple[Work, ...], Accuracy] | None:
-    """None where the blocks differ, or are not a row each, so that some of them are no whole computation."""
-    if not rung.operator.rowwise or any(launch.grid(shape) != (shape.M, 1, 1) for launch in rung.launches):
-        return None
+    """None where rows differ, or have no blocks of their own, so that some of them are no whole computation."""
     job = Job(device, ladder, rung, shape, rows=INPUT_ROWS)
+    if not rung.operator.rowwise or not all(launch.goes_by_rows(shape) for launch in job.rung.launches):
+        return None
     sample = sample_of(shape.M)
     groups = [sample[at : at + 2] for at in range(0, SAMPLE, 2)] if len(sample) == SAMPLE else [sample]
     works = []
     for step in job.program.steps:
         for group in groups:
-            device.launch(step.kernel, step.grid, step.block, step.args, step.shared, group)
+            blocks = step.blocks_of(shape, group)
+            device.launch(step.kernel, step.grid, step.block, step.args, step.shared, blocks)
         device.synchronize()
         launches = device.take_launches()
-        touched = whole_grid(_joined(launches), shape.M)
+        touched = _every_row(_joined(launches), shape.M, step.launch.cluster)
         if touched is None or any(_figures(one) != _figures(launches[0]) for one in launches):
             return None
-        works.append(_work(step, launches, touched, len(sample)))
+        works.append(_work(step, launches, touched, len(sample) * step.launch.cluster))
     return tuple(works), job.verify(np.array(sample))
+
+
+def _every_row(touched: list[Touch], rows: int, each: int) -> tuple[Touch, ...] | None:
+    """What all blocks touch, from those of some rows, each with a cluster of ``each`` blocks; None if not steady.
+
+    Blocks of one rank are at a steady distance from row to row, whatever lies between those of a row.
+    """
+    found: list[Touch] = []
+    for one in touched:
+        for rank in range(each):
+            here = one.blocks % each == rank
+            part = Touch(one.blocks[here] // each, one.first[here], one.end[here], one.write)
+            if not len(part.blocks):
+                continue
+            whole = whole_grid([part], rows)
+            if whole is None:
+                return None
+            found += [Touch(w.blocks * each + rank, w.first, w.end, w.write) for w in whole]
+    return tuple(found) if each > 1 else whole_grid(touched, rows)
 
 
 def _figures(launch: Launch) -> tuple[object, ...]:
