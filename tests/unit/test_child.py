@@ -16,6 +16,7 @@ import pytest
 from processes import alive
 
 from pytest_roofline import declaration
+from pytest_roofline.cards import card
 from pytest_roofline.check import GUARD, Job, images_of, reference
 from pytest_roofline.compile import compile_source
 from pytest_roofline.device import ArrayView
@@ -33,7 +34,7 @@ class HostDevice:
     """Arrays of NumPy; launching rms_n3 writes the reference. ``fault`` is what synchronising raises."""
 
     evidence, name, arch = "test", "host", "sm_90"
-    card = SimpleNamespace(name="host", shared_per_block_optin=232448)
+    card = card("h200")
 
     def __init__(self, fault: str = "", off_by: float = 0.0, overrun: bool = False) -> None:
         self.fault, self.off_by, self.overrun = fault, off_by, overrun

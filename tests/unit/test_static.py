@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
+from pytest_roofline.cards import card
 from pytest_roofline.compile import compile_source
 from pytest_roofline.errors import StaticCheckError
-from pytest_roofline.ladder import Launch, Rung
+from pytest_roofline.ladder import Launch, Rung, Shape
 from pytest_roofline.source import Source
 from pytest_roofline.static import check_accesses
 
@@ -23,7 +24,8 @@ def accesses(shipped):
     def run(text: str, unrolled: int | None = 4, **changed: object) -> None:
         launch = Launch("k", ("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=unrolled)
         launch = dataclasses.replace(launch, **changed)  # type: ignore[arg-type]
-        rung: Rung = dataclasses.replace(shipped.rung("s3"), launches=(launch,))
+        fixed: Rung = shipped.rung("s3").at(Shape(1, 4), card("h200"))
+        rung = dataclasses.replace(fixed, launches=(launch,))
         check_accesses(rung, launch, compile_source(Source.of_text("k.cu", text), "sm_90"))
 
     return run

@@ -10,20 +10,19 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 import numpy as np
 from peer_contenders import PEERS, Call
 from peer_places import Place, Places
 from peer_shapes import Case
-from peer_table import COPY, OURS, Result, Row
+from peer_table import COPY, OURS, Result, Row, middle
 
 from pytest_roofline import check
 from pytest_roofline.arguments import bind
 from pytest_roofline.check import Job
 from pytest_roofline.errors import RooflineError, WrongAnswerError
-from pytest_roofline.floats import ordinals, as_stored
+from pytest_roofline.floats import as_stored, ordinals
 from pytest_roofline.gpu.device import CudaDevice
 from pytest_roofline.gpu.timer import SPIN_NS, Stopwatch
 from pytest_roofline.ladder import Ladder, Shape
@@ -103,7 +102,7 @@ class Arena:
             racing = [one for one in self.contenders if not one.state]
             first = turn % len(racing) if racing else 0
             for one in racing[first:] + racing[:first]:
-                self._guarded(one, lambda one: one.medians.append(median(self._block(one, samples))))
+                self._guarded(one, lambda one: one.medians.append(middle(self._block(one, samples))))
                 if turn == RUNS - 1:
                     self._guarded(one, self._verify)
                 one.last = None
@@ -169,7 +168,7 @@ class Arena:
             one.run = run
             try:
                 self._fit(one)
-                times[number] = median(self._block(one, TRIALS))
+                times[number] = middle(self._block(one, TRIALS))
             except Exception as error:  # a variant may ask for more than the card has
                 one.reason = f"{type(error).__name__}: {error}"
         one.last = None

@@ -1,0 +1,136 @@
+"""Times a tuned rung spread over threads, blocks and clusters in many ways, and what its rule chose: needs a GPU.
+
+    python scripts/tune.py RUNG M N [--dtype float32] [--show 8]
+
+This is how the rules of kernels/ladder.py were found. All ways are checked and timed a few times from a cold L2 cache,
+then the fastest ones and the rule's own once more, in turns and at many places in memory. Exit code 0, or 2 where the
+rung is not tuned or no GPU is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_roofline.cards import Card
+from pytest_roofline.check import Job
+from pytest_roofline.errors import RooflineError
+from pytest_roofline.floats import FLOATS
+from pytest_roofline.gpu.placement import Placements
+from pytest_roofline.ladder import Launch, Rung, Shape
+from pytest_roofline.resources import of_kernel
+from pytest_roofline.rows import CLUSTERS, RESERVED, WARP, Spread, width_of
+from pytest_roofline.session import Session, Settings
+
+ROOT = Path(__file__).parents[1]
+THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
+IDLE = 1.15  # times the vectors of a row that all threads together may hold
+FEW, MANY = 5, 31  # samples
+
+
+def spreads(shape: Shape, card: Card, staged: bool) -> Iterator[Spread]:
+    """Every way worth trying: not much idle, and what waits in registers fits them."""
+    width = width_of(shape)
+    groups = shape.N // width
+    for cluster, threads in itertools.product(CLUSTERS if card.has_clusters else (1,), THREADS):
+        vectors = -(-groups // (cluster * threads))
+        if threads * vectors * cluster > IDLE * groups + WARP * cluster or (cluster > 1 and not staged):
+            continue
+        one = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=staged)
+        if not staged:
+            if vectors <= 8:
+                yield one
+            continue
+        for blocks, kept in itertools.product(range(1, 7), range(min(7, vectors))):
+            made = replace(one, kept=kept, blocks=blocks)
+            if made.shared + RESERVED <= card.shared_per_sm // blocks and threads * blocks <= card.threads_per_sm:
+                yield made
+                break
+
+
+def ways(rung: Rung, shape: Shape, card: Card) -> Iterator[tuple[str, Rung]]:
+    """The rung as its rule has it, then spread in every other way, with every eviction priority that it knows."""
+    fixed = rung.at(shape, card)
+    yield "rule", fixed
+    launch = fixed.launches[-1]
+    macros = dict(launch.defines)
+    hints = [{"KEEP_X": x, "KEEP_Y": y} for x, y in itertools.product((False, True), repeat=2)]
+    for spread in spreads(shape, card, "KEPT" in macros):
+        for keep in hints if "KEEP_X" in macros else [{}]:
+            made: Launch = replace(launch, **spread.launch(**keep))
+            yield described(spread, keep), replace(fixed, launches=(*fixed.launches[:-1], made))
+
+
+def described(spread: Spread, keep: dict[str, bool]) -> str:
+    kept = f", {spread.kept} kept, {spread.blocks} blocks an SM" if spread.staged else ""
+    stay = [name.removeprefix("KEEP_").lower() for name, on in keep.items() if on]
+    return f"{spread.threads} threads x {spread.vectors}, cluster of {spread.cluster}{kept}" + (
+        f", {' and '.join(stay)} stay" if stay else ""
+    )
+
+
+def spills(job: Job) -> bool:
+    found = [of_kernel(job.program.images[job.rung.source_of(one)], one.kernel) for one in job.rung.launches]
+    return any(one.spill_stores or one.stack_bytes for one in found)
+
+
+def tune(session: Session, rung: Rung, shape: Shape, show: int) -> list[str]:
+    """The fastest ways in order, and the rule's, as lines."""
+    watch, jobs = session.stopwatch, {}
+    rough: dict[str, float] = {}
+    for name, one in ways(rung, shape, session.gpu.card):
+        try:
+            job = Job(session.gpu, session.ladder, one, shape, rows=17)
+        except RooflineError:
+            continue  # more than the card has of something
+        if name != "rule" and spills(job):
+            continue
+        job.run()
+        job.verify()
+        watch.fit_spin(lambda job=job: job.run)
+        rough[name] = statistics.median(watch.sample(lambda job=job: job.run, "cold") for _ in range(FEW))
+        jobs[name] = job.rung
+        session.gpu.release()
+    best = list(dict.fromkeys(["rule", *sorted(rough, key=lambda name: rough[name])[:show]]))
+    series: dict[str, Any] = {}
+    for name in best:
+        series[name] = Placements(session.gpu, Job(session.gpu, session.ladder, jobs[name], shape, rows=17))
+    times: dict[str, list[float]] = {name: [] for name in best}
+    for _, name in itertools.product(range(MANY), best):
+        times[name].append(watch.sample(series[name], "cold"))
+    ranked = sorted(best, key=lambda name: statistics.median(times[name]))
+    return [f"{1e6 * statistics.median(times[name]):9.2f} us  {name}" for name in ranked]
+
+
+def main() -> int:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("rung")
+    made.add_argument("rows", type=int)
+    made.add_argument("columns", type=int)
+    made.add_argument("--dtype", choices=FLOATS, default="float32")
+    made.add_argument("--show", type=int, default=8, help="ways that are timed again (%(default)s)")
+    options = made.parse_args()
+    try:
+        session = Session(Settings(ladder=ROOT / "kernels" / "ladder.py"))
+        rung = session.ladder.rung(options.rung)
+        shape = Shape(options.rows, options.columns, options.dtype)
+        session.ladder.require(rung, shape, session.gpu.card)
+        if "THREADS" not in dict(rung.at(shape, session.gpu.card).launches[-1].defines):
+            print(f"{rung.name} is not spread by a rule", file=sys.stderr)
+            return 2
+        print(f"{rung.name} {shape}, {session.gpu.name}, L2 cold")
+        print("\n".join(tune(session, rung, shape, options.show)))
+    except RooflineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
