@@ -188,8 +188,8 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
         whole = row_nbytes(shape) <= shape.M * 65536
         return in_shared(shape, card, most_kept=4, middle=(1024, 2) if whole else (384, 4))
     if shape.dtype == "float32":
-        return in_shared(shape, card, most_kept=4, middle=(384, 4))
-    return in_shared(shape, card, most_kept=1, middle=(384, 3))
+        return in_shared(shape, card, most_kept=6, middle=(256, 4))
+    return in_shared(shape, card, most_kept=1, middle=(256, 3))
 
 
 def long_row(shape: Shape, card: Card) -> dict[str, Any]:
@@ -575,7 +575,13 @@ STAGES = (
     Stage("sweep 16384 (large)", all_of(16384)),
     Stage("main in bfloat16", all_of(8192, "bfloat16")),
     Stage(LONG, {"softmax": (Shape(32, 152064),)}),  # vocabulary of Qwen2.5
-    Stage(MANY_LONG, {"rmsnorm": (Shape(4096, 65536),), "softmax": (Shape(4096, 32768),)}),
+    Stage(
+        MANY_LONG,
+        {
+            "rmsnorm": (Shape(4096, 65536),),
+            "softmax": (Shape(4096, 32768), Shape(4096, 152064)),
+        },
+    ),
 )
 
 LADDER = Ladder(RUNGS, STAGES, rules=RULES)

@@ -31,12 +31,13 @@ STATES = ("cold", "warm")
 
 
 def measured(session: Session, rows: list[int]) -> dict[str, Any]:
-    """The counters of every rung at its default width, by ncu on this machine."""
+    """The counters of every rung without eviction priorities, at its default width, by ncu on this machine."""
     ladder = session.ladder
-    shapes = {rung.name: [Shape(m, rung.operator.default_shape.N) for m in rows] for rung in ladder.rungs}
+    plain = [rung for rung in ladder.rungs if all(launch.tune is None for launch in rung.launches)]
+    shapes = {rung.name: [Shape(m, rung.operator.default_shape.N) for m in rows] for rung in plain}
     cases = [
         Counted(rung, shape, state, images_of(ladder, rung, session.gpu.arch))
-        for rung in ladder.rungs
+        for rung in plain
         for shape in shapes[rung.name]
         for state in STATES
     ]

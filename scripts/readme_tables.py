@@ -14,10 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_roofline import verdict
 from pytest_roofline.declaration import load
+from pytest_roofline.ladder import Ladder
 from pytest_roofline.report import ladder_table, results_table
 
 ROOT = Path(__file__).parents[1]
+PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
+OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
+QUANTITIES = {"speedup": "speed-up over {}", "dram": "DRAM bytes a row, in N", "mbu": "MBU in %"}
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
 
 
@@ -30,6 +35,8 @@ def filled(text: str) -> str:
         ("hardware", [hardware(run)]),
         ("main results", results_table(main)),
         ("all results", results_table(run)),
+        ("predictions", predictions(load(ROOT / "kernels" / "ladder.py"), run)),
+        ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         if not pattern.search(text):
@@ -47,6 +54,46 @@ def hardware(run: dict[str, Any]) -> str:
         f"{card['compiler']}, CuPy {card['cupy']}, peak {card['peak_gbs']:.0f} GB/s, "
         f"L2 {card['l2_bytes'] / 2**20:.0f} MiB:"
     )
+
+
+def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
+    """Every prediction with its value and verdict in the baseline."""
+    infos = [bench["extra_info"] for bench in run["benchmarks"]]
+    none: dict[Any, Any] = {}
+    lines = ["| rung | rows x N | what | predicted | because | measured | verdict |", "|---|---|---|---|---|---|---|"]
+    for one in verdict.verdicts(ladder, infos, none, run["machine_info"]["roofline"]["l2_bytes"]):
+        p = one.prediction
+        value = "-" if one.value is None else f"{one.value:.2f}"
+        what = QUANTITIES[p.quantity].format(p.than)
+        lines.append(
+            f"| {one.rung} | {one.shape} | {what} | {p.low:g} to {p.high:g} | {p.why} | {value} | {one.verdict} |"
+        )
+    return lines
+
+
+def peers(run: dict[str, Any]) -> list[str]:
+    """The comparison: us of the copy, of ours and of each peer, and ours against the fastest of them."""
+    about = dict(run["about"])
+    card, date = about.pop("card"), about.pop("date")
+    versions = ", ".join(f"{name} {about[name]}" for name in about if name not in ("command", "runs", "L2"))
+    names = list(dict.fromkeys(one["name"] for row in run["rows"] for one in row["contenders"]))
+    others = [name for name in names if name not in ("copy", "ours")]
+    head = ["operator", "rows x N", "rung", "copy", "ours", *others, "ours against the fastest peer"]
+    lines = [f"{card}, {date}, {versions}:", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in run["rows"]:
+        found = {one["name"]: one for one in row["contenders"]}
+        timed = [found[n]["seconds"] for n in others if n in found and found[n]["seconds"] and not OWN.fullmatch(n)]
+        cells = [_microseconds(found.get(name)) for name in ("copy", "ours", *others)]
+        ahead = f"{min(timed) / found['ours']['seconds']:.2f}" if timed and found["ours"]["seconds"] else "-"
+        shape = f"{row['rows']} x {row['columns']}" + ("" if row["dtype"] == "float32" else f" {row['dtype']}")
+        lines.append(f"| {row['operator']} | {shape} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
+    return lines
+
+
+def _microseconds(one: dict[str, Any] | None) -> str:
+    if one is None or one["seconds"] is None:
+        return one["state"] if one else "-"
+    return f"{1e6 * one['seconds']:.2f}" + ("*" if one["mark"] else "")
 
 
 def main() -> int:

@@ -141,7 +141,7 @@ def _staged(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], c
     chunk = -(-groups // cluster)
     threads, wanted = middle
     if chunk * size <= 48 * 1024:
-        threads, wanted = 256, 5
+        threads, wanted = 128 if 2 * card.sms >= shape.M else 256, 5
     elif chunk * size > 96 * 1024:
         threads, wanted = (MAX_THREADS, 1) if cluster == 1 else (512, 2)
     if card.capability != 90:  # measured on sm_90 alone; elsewhere so many threads leave too few registers
