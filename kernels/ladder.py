@@ -248,10 +248,7 @@ N7 = Rung(
     alignment=16,
     dtypes=FLOATS,
     capability=80,
-    predictions=(
-        Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
-        Prediction("", 5.5, 7.0, "x is read once, and the L2 cache keeps what it can of y", quantity="dram"),
-    ),
+    predictions=(Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),),
 )
 N8 = Rung(
     "n8",
@@ -458,7 +455,6 @@ RUNGS = (
         capability=80,
         predictions=(
             Prediction("s6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
-            Prediction("", 4.8, 6.5, "x is read once, and the L2 cache keeps what it can of y", quantity="dram"),
         ),
     ),
     Rung(

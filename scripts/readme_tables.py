@@ -1,9 +1,9 @@
-"""Writes the tables of README.md anew, from the declaration and from the saved baseline.
+"""Writes the tables of README.md anew, from the declaration and from saved runs.
 
     python scripts/readme_tables.py [--check]
 
 With ``--check`` nothing is written; exit code 1 if README is out of date. A number in README is a number of the
-baseline: whoever saves a new one runs this.
+baseline, of docs/ladder_h200.json or of docs/peers_h200.json: whoever saves a new one runs this.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pytest_roofline.report import ladder_table, results_table
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
+LADDER = ROOT / "docs" / "ladder_h200.json"  # of pytest tests/perf -k "8192x or 32x or 4096x"
 OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
 QUANTITIES = {"speedup": "speed-up over {}", "dram": "DRAM bytes a row, in N", "mbu": "MBU in %"}
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
@@ -28,14 +29,14 @@ BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # th
 
 def filled(text: str) -> str:
     """README's text with each block between its markers made anew; ValueError if a marker is missing."""
-    run = json.loads(BASELINE.read_text(encoding="utf-8"))
-    main = {"benchmarks": [b for b in run["benchmarks"] if b["extra_info"]["rows"] == 8192]}
+    run, new = (json.loads(path.read_text(encoding="utf-8")) for path in (BASELINE, LADDER))
+    main = {"benchmarks": [b for b in new["benchmarks"] if b["extra_info"]["rows"] == 8192]}
     for name, lines in (
         ("ladder", ladder_table(load(ROOT / "kernels" / "ladder.py"))),
-        ("hardware", [hardware(run)]),
+        ("hardware", [hardware(new)]),
         ("main results", results_table(main)),
         ("all results", results_table(run)),
-        ("predictions", predictions(load(ROOT / "kernels" / "ladder.py"), run)),
+        ("predictions", predictions(load(ROOT / "kernels" / "ladder.py"), new)),
         ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)

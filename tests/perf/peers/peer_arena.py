@@ -28,7 +28,7 @@ from pytest_roofline.gpu.timer import SPIN_NS, Stopwatch
 from pytest_roofline.ladder import Ladder, Shape
 
 RUNS = 5
-BUDGET = 1.2  # seconds of samples a shape, all contenders together
+BUDGET = 0.7  # seconds of samples a shape, all contenders together
 FEWEST, MOST = 5, 41  # samples of a block
 WARM = 2  # untimed samples before each block
 TRIALS = 7  # samples by which a variant is chosen
