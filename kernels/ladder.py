@@ -8,12 +8,12 @@ Everything else takes its lists from this file: correctness, perf, static and sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
+import spreads
 
-from pytest_roofline.cards import Card
-from pytest_roofline.floats import FLOATS, dtype_of
+from pytest_roofline.floats import FLOATS
 from pytest_roofline.ladder import (
     ELEMENT,
     Array,
@@ -29,7 +29,6 @@ from pytest_roofline.ladder import (
     Stage,
     Stored,
 )
-from pytest_roofline.rows import Spread, in_registers, in_shared
 
 FEW, LONG, MANY_LONG = "sweep 32 (decode batch)", "long row", "many long rows"  # stages that predictions name
 BLOCK = 256
@@ -117,112 +116,14 @@ REGISTERS = Limit(
     at_most=BLOCK * PAYLOAD,
 )
 FLOAT4 = Limit("N", "rows are read and written as float4", multiple_of=4)
-BLOCK_ROW = Limit("N", "the row stays in the registers of one block", at_most=BLOCK * PAYLOAD)
-CLUSTER_ROW = Limit("N", "the row must fit the shared memory of a cluster of 16 blocks", at_most=2**19)
-CLUSTER_REGISTERS = Limit("N", "the row stays in the registers of a cluster of 16 blocks", at_most=2**18)
+BLOCK_ROW = Limit("N", "the row stays in the registers of one block", at_most=spreads.BLOCK_COLUMNS)
+CLUSTER_ROW = Limit(
+    "N", "the row must fit the shared memory of a cluster of 16 blocks", at_most=spreads.CLUSTER_COLUMNS
+)
+CLUSTER_REGISTERS = Limit(
+    "N", "the row stays in the registers of a cluster of 16 blocks", at_most=spreads.CLUSTER_REGISTER_COLUMNS
+)
 CLUSTER_GRID = Limit("M", "a grid has at most 2^31 - 1 blocks, 16 of them for a row", at_most=(2**31 - 1) // 16)
-
-
-def for_width(shape: Shape, card: Card) -> dict[str, Any]:
-    """n5, s5: as many float4 a thread of a block of 256 as N needs."""
-    across = 4 * BLOCK
-    vectors = -(-shape.N // across)
-    return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
-
-
-def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
-    """Bytes of a row for each thread of a block, by measuring (scripts/tune.py, H200).
-
-    Few rows want threads; where a grid fills the card a few times, few threads a row leave more rows under way.
-    """
-    if 2 * card.sms >= shape.M:
-        return 32
-    if shape.dtype != "float32":
-        return 64
-    small_row = softmax and row_nbytes(shape) <= shape.M * 8192
-    return 128 if small_row or 2 * row_nbytes(shape) <= card.l2_bytes else 32
-
-
-def row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n6: in the registers of one block."""
-    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch()
-
-
-def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """s6: as n6."""
-    return in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128).launch()
-
-
-def row_nbytes(shape: Shape) -> int:
-    """Bytes of x."""
-    return shape.M * shape.N * dtype_of(shape.dtype).itemsize
-
-
-def fits_l2(shape: Shape, card: Card) -> bool:
-    """Whether x and y leave a quarter of the L2 cache to others, so that nothing has to be kept in it."""
-    return 2 * row_nbytes(shape) <= 0.75 * card.l2_bytes
-
-
-def stays(shape: Shape, card: Card) -> dict[str, bool]:
-    """Which arrays shall be the last to leave the L2 cache of ``card``."""
-    return {"KEEP_X": row_nbytes(shape) > 4 * card.l2_bytes, "KEEP_Y": not fits_l2(shape, card)}
-
-
-def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n7: as n6, with eviction priorities."""
-    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch(**stays(shape, card))
-
-
-def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """s7: as s6, with eviction priorities."""
-    spread = in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128)
-    return spread.launch(**stays(shape, card))
-
-
-def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
-    """n8, s8: in shared memory, over as many blocks as it takes.
-
-    A 16-bit vector of a softmax that waits in registers is eight floats there.
-    """
-    if not softmax:
-        whole = row_nbytes(shape) <= shape.M * 65536
-        return in_shared(shape, card, most_kept=4, middle=(1024, 2) if whole else (384, 4))
-    if shape.dtype == "float32":
-        return in_shared(shape, card, most_kept=6, middle=(256, 4))
-    return in_shared(shape, card, most_kept=1, middle=(256, 3))
-
-
-def long_row(shape: Shape, card: Card) -> dict[str, Any]:
-    beyond = not fits_l2(shape, card)
-    spread = long_spread(shape, card, softmax=False)
-    room = spread.threads * spread.blocks < card.threads_per_sm  # a full SM has no registers left for the policy
-    return spread.launch(KEEP_X=beyond, KEEP_Y=beyond and room)
-
-
-def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    beyond = not fits_l2(shape, card)
-    return long_spread(shape, card, softmax=True).launch(KEEP_X=beyond, KEEP_Y=beyond)
-
-
-def added(shape: Shape, card: Card) -> dict[str, Any]:
-    """The first launch of a1: no row in registers, so a loop of any length."""
-    spread = in_registers(shape, 32, most_bytes=2**40)
-    keep = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
-    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in keep.items())}
-
-
-def normed(shape: Shape, card: Card) -> dict[str, Any]:
-    """The second launch of a1: the best RMSNorm."""
-    rung = N7 if shape.N <= BLOCK * PAYLOAD else N8
-    tuned = rung.launches[0].at(shape, card)
-    fields = ("kernel", "block", "grid", "cluster", "vector", "unrolled", "shared", "defines")
-    return {"source": rung.source} | {name: getattr(tuned, name) for name in fields}
-
-
-def fused(shape: Shape, card: Card) -> dict[str, Any]:
-    """a2: in registers, over as many blocks as it takes."""
-    spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # of each of three arrays
-    return spread.launch(**stays(shape, card))
 
 
 RSTD = Array("rstd", ("M",))
@@ -236,37 +137,8 @@ DIVIDE = Launch(
     source="softmax/s1_three_kernels.cu",
 )
 
-N7 = Rung(
-    "n7",
-    RMSNORM,
-    "rmsnorm/n7_keep.cu",
-    "y stays in L2 where it can",
-    launches=(
-        Launch("rms_n7", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=kept_row),
-    ),
-    limits=(BLOCK_ROW,),
-    alignment=16,
-    dtypes=FLOATS,
-    capability=80,
-    predictions=(Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),),
-)
-N8 = Rung(
-    "n8",
-    RMSNORM,
-    "rmsnorm/n8_cluster.cu",
-    "a long row in shared memory, over a cluster of blocks",
-    launches=(
-        Launch("rms_n8", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=long_row),
-    ),
-    limits=(CLUSTER_ROW, CLUSTER_GRID),
-    alignment=16,
-    dtypes=FLOATS,
-    capability=80,
-    predictions=(
-        Prediction("n2", 1.3, 1.7, "12N becomes 8N: n2's second read of a long row comes from DRAM", stage=MANY_LONG),
-        Prediction("", 7.0, 8.2, "x is read once", quantity="dram", stage=MANY_LONG),
-    ),
-)
+NORM = Launch("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
+NORMALISE = Launch("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
 
 RUNGS = (
     Rung(
@@ -331,9 +203,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n5_width.cu",
         "n4 compiled for its width",
-        launches=(
-            Launch("rms_n5", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=for_width),
-        ),
+        launches=(replace(NORM, kernel="rms_n5", tune=spreads.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -346,9 +216,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n6_one_barrier.cu",
         "one barrier, the weight on its way early",
-        launches=(
-            Launch("rms_n6", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, tune=row),
-        ),
+        launches=(replace(NORM, kernel="rms_n6", tune=spreads.row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -358,8 +226,37 @@ RUNGS = (
             Prediction("n5", 1.15, 1.6, "few rows: one wait for memory instead of two", stage=FEW),
         ),
     ),
-    N7,
-    N8,
+    Rung(
+        "n7",
+        RMSNORM,
+        "rmsnorm/n7_keep.cu",
+        "y stays in L2 where it can",
+        launches=(replace(NORM, kernel="rms_n7", tune=spreads.kept_row),),
+        limits=(BLOCK_ROW,),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
+        ),
+    ),
+    Rung(
+        "n8",
+        RMSNORM,
+        "rmsnorm/n8_cluster.cu",
+        "a long row in shared memory, over a cluster of blocks",
+        launches=(replace(NORM, kernel="rms_n8", tune=spreads.long_row),),
+        limits=(CLUSTER_ROW, CLUSTER_GRID),
+        alignment=16,
+        dtypes=FLOATS,
+        capability=80,
+        predictions=(
+            Prediction(
+                "n2", 1.3, 1.7, "12N becomes 8N: n2's second read of a long row comes from DRAM", stage=MANY_LONG
+            ),
+            Prediction("", 7.0, 8.2, "x is read once", quantity="dram", stage=MANY_LONG),
+        ),
+    ),
     Rung(
         "s1",
         SOFTMAX,
@@ -418,7 +315,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s5_once.cu",
         "the maximum first: one exponential an element",
-        launches=(Launch("sm_s5", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=for_width),),
+        launches=(replace(NORMALISE, kernel="sm_s5", tune=spreads.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -431,7 +328,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s6_one_barrier.cu",
         "one barrier: exponentials around the warp's maximum",
-        launches=(Launch("sm_s6", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=softmax_row),),
+        launches=(replace(NORMALISE, kernel="sm_s6", tune=spreads.softmax_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -446,9 +343,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s7_keep.cu",
         "y stays in L2 where it can",
-        launches=(
-            Launch("sm_s7", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=kept_softmax_row),
-        ),
+        launches=(replace(NORMALISE, kernel="sm_s7", tune=spreads.kept_softmax_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -462,9 +357,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s8_cluster.cu",
         "a long row in shared memory, over a cluster of blocks",
-        launches=(
-            Launch("sm_s8", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, tune=long_softmax_row),
-        ),
+        launches=(replace(NORMALISE, kernel="sm_s8", tune=spreads.long_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         alignment=16,
         dtypes=FLOATS,
@@ -482,7 +375,7 @@ RUNGS = (
         "add_rmsnorm/a1_two_kernels.cu",
         "two launches: add, then the best RMSNorm",
         launches=(
-            Launch("add_a1", args=("x", "r", "h", "N"), reads=("x", "r"), writes=("h",), vector=16, tune=added),
+            Launch("add_a1", args=("x", "r", "h", "N"), reads=("x", "r"), writes=("h",), vector=16, tune=spreads.added),
             Launch(
                 "rms_n7",
                 args=("h", "w", "y", "N", "eps"),
@@ -490,7 +383,7 @@ RUNGS = (
                 writes=("y",),
                 source="rmsnorm/n7_keep.cu",
                 vector=16,
-                tune=normed,
+                tune=spreads.normed,
             ),
         ),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
@@ -510,7 +403,7 @@ RUNGS = (
                 reads=("x", "r"),
                 writes=("h", "y"),
                 vector=16,
-                tune=fused,
+                tune=spreads.fused,
             ),
         ),
         limits=(CLUSTER_REGISTERS, CLUSTER_GRID),
@@ -525,37 +418,11 @@ RUNGS = (
 )
 
 
-def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple[str, str]:
-    """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
-    few, many, long, any_length = names
-    if card.capability < 80:
-        return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
-    if shape.N <= BLOCK * PAYLOAD:
-        if fits_l2(shape, card):
-            return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
-        return many, f"a row fits the registers of a block, and x and y together fill the L2 cache of {card.name}"
-    spread = long_spread(shape, card, softmax=long == "s8") if shape.N <= 2**19 else None
-    if spread and (spread.cluster == 1 or card.has_clusters or shape.dtype != "float32"):
-        over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
-        return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
-    return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
-
-
-def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("n6", "n7", "n8", "n2"))
-
-
-def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("s6", "s7", "s8", "s2"))
-
-
-def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
-    if shape.N <= 2**18:
-        return "a2", "h stays in registers and is not read again"
-    return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
-
-
-RULES = {"rmsnorm": best_rmsnorm, "softmax": best_softmax, "add_rmsnorm": best_add_rmsnorm}
+RULES = {
+    "rmsnorm": spreads.best_rmsnorm,
+    "softmax": spreads.best_softmax,
+    "add_rmsnorm": spreads.best_add_rmsnorm,
+}
 
 
 def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:

@@ -7,6 +7,8 @@ import hashlib
 import importlib.util
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,7 +27,8 @@ MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
 def load(path: Path) -> Ladder:
     """Execute the file at ``path`` and return its ``LADDER``, checked.
 
-    It is loaded by path and under a name of its own, never by ``import kernels``: a package of that name exists.
+    It is loaded by path and under a name of its own, never by ``import kernels``: a package of that name exists. It may
+    import modules that lie beside it.
     Errors: :class:`DeclarationError` with the file and the entry at fault.
     """
     path = path.resolve()
@@ -40,7 +43,8 @@ def load(path: Path) -> Ladder:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        with _importing_from(path.parent):
+            spec.loader.exec_module(module)
     except RooflineError:
         raise
     except Exception as error:
@@ -53,6 +57,20 @@ def load(path: Path) -> Ladder:
     ladder = dataclasses.replace(ladder, root=path.parent)
     check(ladder)
     return ladder
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Lets a declaration import the modules beside it, which another ladder's of the same name must not find loaded."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == folder:
+                del sys.modules[name]
 
 
 def check(ladder: Ladder) -> None:

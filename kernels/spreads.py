@@ -1,0 +1,148 @@
+"""How rungs from n5 and s5 on are launched: what each is compiled for at a shape on a card, and which one to use there.
+
+Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200 (scripts/tune.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_roofline.cards import Card
+from pytest_roofline.floats import dtype_of
+from pytest_roofline.ladder import Shape
+from pytest_roofline.rows import Spread, in_registers, in_shared
+
+BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
+CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
+CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks holds three arrays in registers
+
+
+def for_width(shape: Shape, card: Card) -> dict[str, Any]:
+    """n5, s5: as many float4 a thread of a block of 256 as N needs."""
+    across = 4 * 256
+    vectors = -(-shape.N // across)
+    return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
+
+
+def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
+    """Bytes of a row for each thread of a block, by measuring (scripts/tune.py, H200).
+
+    Few rows want threads; where a grid fills the card a few times, few threads a row leave more rows under way.
+    """
+    if 2 * card.sms >= shape.M:
+        return 32
+    if shape.dtype != "float32":
+        return 64
+    small_row = softmax and row_nbytes(shape) <= shape.M * 8192
+    return 128 if small_row or 2 * row_nbytes(shape) <= card.l2_bytes else 32
+
+
+def row(shape: Shape, card: Card) -> dict[str, Any]:
+    """n6: in the registers of one block."""
+    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch()
+
+
+def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """s6: as n6."""
+    return in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128).launch()
+
+
+def row_nbytes(shape: Shape) -> int:
+    """Bytes of x."""
+    return shape.M * shape.N * dtype_of(shape.dtype).itemsize
+
+
+def fits_l2(shape: Shape, card: Card) -> bool:
+    """Whether x and y leave a quarter of the L2 cache to others, so that nothing has to be kept in it."""
+    return 2 * row_nbytes(shape) <= 0.75 * card.l2_bytes
+
+
+def stays(shape: Shape, card: Card) -> dict[str, bool]:
+    """Which arrays shall be the last to leave the L2 cache of ``card``."""
+    return {"KEEP_X": row_nbytes(shape) > 4 * card.l2_bytes, "KEEP_Y": not fits_l2(shape, card)}
+
+
+def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """n7: as n6, with eviction priorities."""
+    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch(**stays(shape, card))
+
+
+def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    """s7: as s6, with eviction priorities."""
+    spread = in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128)
+    return spread.launch(**stays(shape, card))
+
+
+def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
+    """n8, s8: in shared memory, over as many blocks as it takes.
+
+    A 16-bit vector of a softmax that waits in registers is eight floats there.
+    """
+    if not softmax:
+        whole = row_nbytes(shape) <= shape.M * 65536
+        return in_shared(shape, card, most_kept=4, middle=(1024, 2) if whole else (384, 4))
+    if shape.dtype == "float32":
+        return in_shared(shape, card, most_kept=6, middle=(256, 4))
+    return in_shared(shape, card, most_kept=1, middle=(256, 3))
+
+
+def long_row(shape: Shape, card: Card) -> dict[str, Any]:
+    beyond = not fits_l2(shape, card)
+    spread = long_spread(shape, card, softmax=False)
+    room = spread.threads * spread.blocks < card.threads_per_sm  # a full SM has no registers left for the policy
+    return spread.launch(KEEP_X=beyond, KEEP_Y=beyond and room)
+
+
+def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+    beyond = not fits_l2(shape, card)
+    return long_spread(shape, card, softmax=True).launch(KEEP_X=beyond, KEEP_Y=beyond)
+
+
+def added(shape: Shape, card: Card) -> dict[str, Any]:
+    """The first launch of a1: no row in registers, so a loop of any length."""
+    spread = in_registers(shape, 32, most_bytes=2**40)
+    keep = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
+    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in keep.items())}
+
+
+def normed(shape: Shape, card: Card) -> dict[str, Any]:
+    """The second launch of a1: the best RMSNorm, n7 or n8."""
+    if shape.N <= BLOCK_COLUMNS:
+        return {"kernel": "rms_n7", "source": "rmsnorm/n7_keep.cu"} | kept_row(shape, card)
+    return {"kernel": "rms_n8", "source": "rmsnorm/n8_cluster.cu"} | long_row(shape, card)
+
+
+def fused(shape: Shape, card: Card) -> dict[str, Any]:
+    """a2: in registers, over as many blocks as it takes."""
+    spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # of each of three arrays
+    return spread.launch(**stays(shape, card))
+
+
+def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple[str, str]:
+    """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
+    few, many, long, any_length = names
+    if card.capability < 80:
+        return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
+    if shape.N <= BLOCK_COLUMNS:
+        if fits_l2(shape, card):
+            return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
+        return many, f"a row fits the registers of a block, and x and y together fill the L2 cache of {card.name}"
+    spread = long_spread(shape, card, softmax=long == "s8") if shape.N <= CLUSTER_COLUMNS else None
+    if spread and (spread.cluster == 1 or card.has_clusters or shape.dtype != "float32"):
+        over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
+        return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
+    return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
+
+
+def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
+    return best_of(shape, card, ("n6", "n7", "n8", "n2"))
+
+
+def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
+    return best_of(shape, card, ("s6", "s7", "s8", "s2"))
+
+
+def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
+    if shape.N <= CLUSTER_REGISTER_COLUMNS:
+        return "a2", "h stays in registers and is not read again"
+    return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
