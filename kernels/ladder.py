@@ -53,7 +53,8 @@ def softmax_reference(arrays: Arrays, scalars: Mapping[str, float]) -> dict[str,
 
 def add_rmsnorm_reference(arrays: Arrays, scalars: Mapping[str, float], stored: Stored) -> dict[str, np.ndarray]:
     """h = x + r, and y = RMSNorm of h as it is stored, so as where a model adds in its own type; x, r, h, y (M, N)."""
-    h = arrays["x"] + arrays["r"]
+    with np.errstate(invalid="ignore"):
+        h = arrays["x"] + arrays["r"]
     return {"h": h, "y": rmsnorm_reference({"x": stored(h), "w": arrays["w"]}, scalars)["y"]}
 
 

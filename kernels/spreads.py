@@ -128,7 +128,8 @@ def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple
             return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
         return many, f"a row fits the registers of a block, and x and y together fill the L2 cache of {card.name}"
     spread = long_spread(shape, card, softmax=long == "s8") if shape.N <= CLUSTER_COLUMNS else None
-    if spread and (spread.cluster == 1 or card.has_clusters or shape.dtype != "float32"):
+    holds = spread and spread.shared <= card.shared_per_block_optin and (spread.cluster == 1 or card.has_clusters)
+    if spread and (holds or shape.dtype != "float32"):
         over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
         return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
     return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
@@ -144,5 +145,8 @@ def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
 
 def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
     if shape.N <= CLUSTER_REGISTER_COLUMNS:
-        return "a2", "h stays in registers and is not read again"
+        spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # as in fused()
+        if spread.cluster == 1 or card.has_clusters:
+            return "a2", "h stays in registers and is not read again"
+        return "a1", f"a row is too long for the registers of a block, and {card.name} has no clusters of them"
     return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"

@@ -148,6 +148,11 @@ def _step(
     check_parameters(rung, launch, image)
     if image.defines != launch.defines:
         raise CompileError(f"{launch.kernel} was compiled with {image.defines}, {shape} needs {launch.defines}")
+    if image.cluster(launch.kernel) != launch.cluster:
+        raise CompileError(
+            f"{launch.kernel} was compiled for clusters of {image.cluster(launch.kernel)} blocks, "
+            f"declared is {launch.cluster}"
+        )
     check_launch(device, launch, shape)
     args = tuple(values[name] for name in launch.args)
     return Step(launch, device.load(image, launch.kernel), launch.grid(shape), launch.block, args, launch.shared)

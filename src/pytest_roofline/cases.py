@@ -18,13 +18,13 @@ WIDE = 2**16  # columns from which two rows are enough
 PAST_INT32 = 2**31
 ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above only, where nothing is allocated
 
-SPECIMEN_COLUMNS = (1001, 8192, 16384, 65536, 152064, 262143)
+SPECIMEN_COLUMNS = (1001, 1004, 8192, 16384, 65536, 152064, 262143)
 Case = tuple[Rung, Shape]
 
 
 def boundary_columns(ladder: Ladder, rung: Rung) -> list[int]:
     """Columns below, at and above a warp, a block and every limit of the family, in elements and in whole vectors."""
-    found = {1, RAGGED, rung.operator.default_shape.N}
+    found = {1, RAGGED, RAGGED + 1, rung.operator.default_shape.N}
     first = (rung.operator.inputs or rung.operator.outputs)[0]
     itemsize = dtype_of(first.at(rung.operator.default_shape).dtype).itemsize
     for one in ladder.family(rung.operator):
@@ -45,7 +45,8 @@ def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
     default = rung.operator.default_shape.N
     shapes += [Shape(ROWS, RAGGED), Shape(ROWS, default), Shape(1, default)]
     shapes += [Shape(65536, WARP + 4), Shape(70000, WARP + 4)]  # mlx#2267: the last row must be right
-    narrow = (1, RAGGED, RAGGED + 1, RAGGED + 2, default, 8192, 8193, 65537)  # vectors of every width, and long rows
+    # Vectors of every width, and rows too long for a block's registers.
+    narrow = (1, RAGGED, RAGGED + 1, RAGGED + 2, RAGGED + 4, default, 8192, 8193, 65537)
     return shapes + [Shape(FEW_ROWS, n, dtype) for dtype in rung.dtypes[1:] for n in narrow]
 
 

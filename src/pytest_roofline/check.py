@@ -14,7 +14,7 @@ from .cards import CARDS, Card
 from .compile import Image, compile_source
 from .device import POISON, SIMULATED, Device
 from .errors import DeclarationError, NotCheckedError, RefusedError, WrongAnswerError
-from .floats import SIXTEEN_BIT, as_stored, dtype_of, is_floating, ordinals
+from .floats import SIXTEEN_BIT, as_stored, beside, dtype_of, is_floating
 from .host import enough_memory
 from .ladder import Ladder, Operator, Rung, Shape, Stored
 from .source import Source
@@ -97,14 +97,14 @@ def compare(
 ) -> Accuracy:
     """Compare an output with its reference, |got - want| <= rtol * |want| + atol(columns), NaN only where NaN is due.
 
-    16-bit values are right up to one unit in the last place of the reference rounded to their type, and where they and
-    the reference are below the smallest normal float32: those may flush to zero.
+    16-bit values are right up to one unit in the last place of the reference rounded to their type, or up to the
+    smallest normal float32: what is below may flush to zero.
     Errors: :class:`WrongAnswerError` with the first wrong elements, how many there are and the largest error.
     """
     if got.shape != want.shape:
         raise WrongAnswerError(f"{operator.name}: {name} has shape {got.shape}, the reference {want.shape}")
-    raw, got = got, got.astype(np.float64)
     with np.errstate(invalid="ignore"):
+        raw, got = got, got.astype(np.float64)
         allowed = operator.rtol * np.abs(want) + operator.atol(columns)
         if raw.dtype.name in SIXTEEN_BIT:
             allowed = one_ulp(raw, want)
@@ -135,13 +135,11 @@ def compare(
 
 
 def one_ulp(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """What each 16-bit value of ``got`` may be off ``want``: its own error, or less where that is over one ulp."""
-    steps = np.abs(ordinals(got) - ordinals(as_stored(want, got.dtype)))
-    tiny = float(np.finfo(np.float32).tiny)
-    error = np.abs(got.astype(np.float64) - want)
-    right = (steps <= 1) | (error <= tiny)
-    allowed: np.ndarray = np.where(right, np.maximum(error, tiny), error / np.maximum(steps, 2))
-    return allowed
+    """What each 16-bit value of ``got`` may be off ``want``: up to the neighbour, on its side, of the rounded."""
+    stored = as_stored(want, got.dtype)
+    above, below = (beside(stored, step).astype(np.float64) for step in (1, -1))
+    room = np.where(got.astype(np.float64) >= want, above - want, want - below)
+    return np.maximum(room, float(np.finfo(np.float32).tiny))
 
 
 def refuse_poison(operator: Operator, name: str, got: np.ndarray, rows: np.ndarray) -> None:

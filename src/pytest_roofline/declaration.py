@@ -15,11 +15,12 @@ from typing import NoReturn
 from .arguments import SCALARS
 from .errors import DeclarationError, RooflineError
 from .floats import FLOATS
-from .ladder import ELEMENT, QUANTITIES, Array, Ladder, Launch, Rung, Shape
+from .ladder import ELEMENT, QUANTITIES, Array, Ladder, Launch, Limit, Rung, Shape
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS, "float64", "bool", *INTEGERS)
 VECTORS = (1, 2, 4, 8, 16, 32)
+CLUSTERS = (1, 2, 4, 8, 16)
 ALIGNMENTS = (*VECTORS, 64, 128, 256)
 MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
 
@@ -89,6 +90,10 @@ def check(ladder: Ladder) -> None:
             raise DeclarationError(f"stage {stage.name!r} has {loose_shapes[0]!r} for a shape; write Shape(M, N)")
         if unknown := sorted(set(stage.shapes) - set(ladder.operators)):
             raise DeclarationError(f"stage {stage.name!r} names operators that no rung has: {', '.join(unknown)}")
+    if unknown := sorted(set(ladder.rules) - set(ladder.operators)):
+        raise DeclarationError(f"rules are for operators that no rung has: {', '.join(unknown)}")
+    if uncalled := sorted(name for name, rule in ladder.rules.items() if not callable(rule)):
+        raise DeclarationError(f"rules are functions of a shape and a card; not so: {', '.join(uncalled)}")
     found = (path.relative_to(ladder.root) for path in ladder.root.rglob("*.cu"))
     on_disk = {path.as_posix() for path in found if not _is_foreign(path)}
     declared = {source for rung in ladder.rungs for source in rung.sources()}
@@ -123,10 +128,13 @@ def _check_tuples(ladder: Ladder) -> None:
         for name, shapes in stage.shapes.items():
             _require_tuple(f"stage {stage.name!r}, {name}", shapes)
     for rung in ladder.rungs:
-        _require_tuples(f"rung {rung.name!r}", rung, ("launches", "limits", "scratch", "predictions"))
+        _require_tuples(f"rung {rung.name!r}", rung, ("launches", "limits", "scratch", "predictions", "dtypes"))
+        for limit in rung.limits:
+            _require_tuple(f"rung {rung.name!r}, limit on {limit.dim!r}: one_of", limit.one_of)
         _require_tuples(f"operator {rung.operator.name!r}", rung.operator, ("inputs", "outputs", "scalars"))
         for launch in rung.launches:
-            _require_tuples(f"rung {rung.name!r}, {launch.kernel}", launch, ("args", "reads", "writes", "block"))
+            tuples = ("args", "reads", "writes", "block", "defines")
+            _require_tuples(f"rung {rung.name!r}, {launch.kernel}", launch, tuples)
         for array in (*rung.operator.inputs, *rung.operator.outputs, *rung.scratch):
             _require_tuple(f"rung {rung.name!r}, array {array.name!r}: dims", array.dims)
 
@@ -151,6 +159,8 @@ def _check_rung(ladder: Ladder, rung: Rung) -> None:
         _fail(rung, f"no launch is from its source {rung.source}, so the file would never be compiled")
     if rung.alignment not in ALIGNMENTS:
         _fail(rung, f"has alignment = {rung.alignment}, allowed are {', '.join(map(str, ALIGNMENTS))}")
+    if not rung.dtypes or not {*rung.dtypes} <= {*FLOATS}:
+        _fail(rung, f"has dtypes = {rung.dtypes!r}, allowed are {', '.join(FLOATS)}, and there is at least one")
     for array in rung.arrays.values():
         _check_array(rung, array)
     for launch in rung.launches:
@@ -192,8 +202,14 @@ def _check_ledger(rung: Rung) -> None:
 
 def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
     for limit in rung.limits:
-        if limit.dim not in ("M", "N") or limit.multiple_of < 1 or not str(limit):
-            _fail(rung, f"limit on {limit.dim!r} needs dim M or N and at_most or a positive multiple_of")
+        number = limit.dim in ("M", "N") and not limit.one_of and limit.multiple_of >= 1 and str(limit)
+        types = limit.dim == "dtype" and limit == Limit("dtype", limit.reason, one_of=limit.one_of)
+        if not number and not (types and limit.one_of and {*limit.one_of} <= {*FLOATS}):
+            _fail(
+                rung,
+                f"limit on {limit.dim!r} needs dim M or N and at_most or a positive multiple_of, "
+                f"or dim dtype and one_of {', '.join(FLOATS)}",
+            )
     family = [r.name for r in ladder.family(rung.operator)]
     stages = [stage.name for stage in ladder.stages]
     for prediction in rung.predictions:
@@ -214,6 +230,10 @@ def _check_launch(rung: Rung, launch: Launch) -> None:
         _fail(rung, f"{launch.kernel} has block = {block!r}; it is three ints of at least 1")
     if block[2] > MAX_BLOCK_Z:
         _fail(rung, f"{launch.kernel} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z")
+    if launch.cluster not in CLUSTERS:
+        _fail(rung, f"{launch.kernel} has cluster = {launch.cluster!r}, allowed are {', '.join(map(str, CLUSTERS))}")
+    if loose := [one for one in launch.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
+        _fail(rung, f"{launch.kernel} defines {loose[0]!r}; a macro is a pair of texts, its name and its value")
     if launch.shared < 0:
         _fail(rung, f"{launch.kernel} has shared = {launch.shared} bytes")
     known = {*rung.arrays, *(s.name for s in rung.operator.scalars), "M", "N"}

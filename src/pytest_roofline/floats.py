@@ -42,3 +42,11 @@ def ordinals(values: np.ndarray) -> np.ndarray:
     """Integers in the order of 16-bit floating ``values``, one apart where those are neighbours; both zeros are 0."""
     raw = np.ascontiguousarray(values).view(np.uint16).astype(np.int32)
     return np.where(raw & 0x8000, -(raw & 0x7FFF), raw)
+
+
+def beside(values: np.ndarray, steps: int) -> np.ndarray:
+    """The 16-bit floating values so many :func:`ordinals` away; beyond infinity there is none."""
+    last = ordinals(np.array(np.inf, values.dtype))
+    moved = np.clip(ordinals(values) + steps, -last, last)
+    raw: np.ndarray = np.where(moved < 0, 0x8000 - moved, moved).astype(np.uint16)
+    return raw.view(values.dtype)

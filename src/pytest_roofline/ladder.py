@@ -355,7 +355,8 @@ class Ladder:
             if card is not None:
                 self._require_card(rung, shape, card)
             return
-        able = [r.name for r in self.family(rung.operator) if r.broken_limit(shape) is None]
+        fit = [r for r in self.family(rung.operator) if r.broken_limit(shape) is None]
+        able = [r.name for r in fit if card is None or not lacking(r, shape, card)]
         raise RefusedError(
             f"{rung.name} can't run {shape}, nothing was launched: {limit.dim} = {getattr(shape, limit.dim)}, "
             f"allowed is {limit} ({limit.reason}). "
@@ -378,7 +379,11 @@ def lacking(rung: Rung, shape: Shape, card: Card) -> str:
     """What ``card`` would have to have to run ``rung`` at ``shape``; empty if nothing is missing."""
     if card.capability < rung.capability:
         return f"instructions of sm_{rung.capability} and newer"
-    cluster = max(launch.at(shape, card).cluster for launch in rung.launches)
+    launches = [launch.at(shape, card) for launch in rung.launches]
+    cluster = max(one.cluster for one in launches)
     if cluster > 1 and not card.has_clusters:
         return f"thread-block clusters of {cluster}, which sm_90 and newer have"
+    shared = max(one.shared for one in launches)
+    if shared > card.shared_per_block_optin:
+        return f"{shared} bytes of dynamic shared memory a block, of at most {card.shared_per_block_optin}"
     return ""

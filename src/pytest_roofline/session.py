@@ -19,7 +19,7 @@ from . import cards, declaration, verdict
 from .cards import Card, key_of
 from .check import Accuracy, Job, check, images_of
 from .compile import Image, compiler
-from .device import NOT_CHECKED
+from .device import NOT_CHECKED, SIMULATED
 from .errors import (
     CompileError,
     CountersError,
@@ -327,7 +327,7 @@ class Session:
         simulated = self.simulated.check(which, rung, shape, images, device.card)
         if simulated.verdict == CLEAN:
             self.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
-        if self.missing:
+        if device.evidence == SIMULATED:
             return simulated
         try:
             tool = self.sanitizer
@@ -359,6 +359,8 @@ class Session:
             return
         jobs = []
         for rung, which, shape, volatile, images in calls:
+            if lacking(rung, shape, self.gpu.card):
+                continue
             with suppress(CompileError):  # sanitize() says so
                 made = images or images_of(self.ladder, rung.at(shape, self.gpu.card), self.gpu.arch, volatile)
                 jobs.append((which, self._sanitizer_job(which, rung, shape, made, VOLATILE if volatile else "")))

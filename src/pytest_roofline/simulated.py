@@ -68,15 +68,24 @@ class Simulator:
     ) -> tuple[sim.Finding, ...] | str:
         key = (rung.name, shape, tuple(image.path for image in images.values()))
         if key not in self._found:
-            device = self.make()
-            if card is not None and device.arch != card.arch:
-                device = SimDevice(card)
             try:
-                Job(device, self.ladder, rung, shape, images=images, guard=0).run()
-                self._found[key] = device.take_findings()
+                found = dict.fromkeys(self._findings(rung, shape, images, card, reverse=False))
+                if any(launch.cluster > 1 for launch in rung.launches):  # which block of a cluster is first is luck
+                    found |= dict.fromkeys(self._findings(rung, shape, images, card, reverse=True))
+                self._found[key] = tuple(found)
             except NotCheckedError as error:
                 self._found[key] = str(error)
         return self._found[key]
+
+    def _findings(
+        self, rung: Rung, shape: Shape, images: Mapping[str, Image], card: Card | None, reverse: bool
+    ) -> tuple[sim.Finding, ...]:
+        device = self.make()
+        if card is not None and device.arch != card.arch:
+            device = SimDevice(card)
+        device.reverse = reverse or device.reverse
+        Job(device, self.ladder, rung, shape, images=images, guard=0).run()
+        return device.take_findings()
 
 
 def _translated(finding: sim.Finding) -> Finding:

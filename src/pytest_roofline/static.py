@@ -51,7 +51,8 @@ def check_accesses(rung: Rung, launch: Launch, image: Image) -> None:
         sizes = [dtype_of(array.dtype).itemsize for array in (*arrays, *read_back) if array.name in touched]
         copied = counts[GlobalAccess("cp.async", launch.vector)] if op == "ld" else 0  # to shared memory, read there
         wide = counts[GlobalAccess(op, launch.vector)] + copied
-        others = {access.bytes: n for access, n in counts.items() if access.op == op and access.bytes != launch.vector}
+        kinds = ("ld", "cp.async") if op == "ld" else (op,)
+        others = {one.bytes: n for one, n in counts.items() if one.op in kinds and one.bytes != launch.vector}
         found = f"{launch.kernel} has {wide} global {what} of {launch.vector} bytes, others of {others or 'no'} bytes"
         # sinf and cosf of large arguments read a table of the device library's, named like this.
         if wide < len(sizes) or (others and not scratch and "__cudart_" not in image.ptx):

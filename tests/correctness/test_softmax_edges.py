@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 
 from pytest_roofline.errors import WrongAnswerError
+from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
 from pytest_roofline.ladder import Shape
 
 OPERATOR = "softmax"
 N = 2048
+LONG = 60000
 NAN, INF = np.float32("nan"), np.float32("inf")
 
 
@@ -21,9 +26,9 @@ def constant(value: float, columns: int = N) -> np.ndarray:
     return np.full((2, columns), value, np.float32)
 
 
-def rising() -> np.ndarray:
+def rising(columns: int = 4096) -> np.ndarray:
     """A new maximum at each step: a missing rescale shows here, and can't on constant input."""
-    return (np.float32(0.02) * np.arange(4096, dtype=np.float32))[None, :].repeat(2, axis=0)
+    return (np.float32(0.02) * np.arange(columns, dtype=np.float32))[None, :].repeat(2, axis=0)
 
 
 def peak_in_each(stride: int, rows: int) -> np.ndarray:
@@ -33,22 +38,22 @@ def peak_in_each(stride: int, rows: int) -> np.ndarray:
     return x
 
 
-def ordinary_with(values: dict[int, float]) -> np.ndarray:
+def ordinary_with(values: dict[int, float], columns: int = N) -> np.ndarray:
     """Three rows; the middle one has ``values`` at their columns, its neighbours must come out untouched."""
-    x = ordinary(3)
+    x = ordinary(3, columns)
     for column, value in values.items():
         x[1, column] = value
     return x
 
 
-def masked(where: slice) -> np.ndarray:
-    x = ordinary(4)
+def masked(where: slice, columns: int = N) -> np.ndarray:
+    x = ordinary(4, columns)
     x[:, where] = -INF
     return x
 
 
-def one_row_masked() -> np.ndarray:
-    x = ordinary(2)
+def one_row_masked(columns: int = N) -> np.ndarray:
+    x = ordinary(2, columns)
     x[0] = -INF
     return x
 
@@ -91,13 +96,39 @@ ROWS = {
     "c08-uniform-151936": lambda: constant(0.25, columns=151936),
     "c08-uniform-262144": lambda: constant(0.25, columns=262144),
 }
+# Longer than one block of a small card holds: s8 splits these rows over a cluster of blocks.
+SPLIT = {
+    "c06-rising": lambda: rising(LONG),
+    "late-peak": lambda: ordinary_with({LONG - 1: 40.0}, LONG),
+    "early-peak": lambda: ordinary_with({0: 40.0}, LONG),
+    "c01-one-row-all-minus-inf": lambda: one_row_masked(LONG),
+    "c14-minus-inf-first-half": lambda: masked(slice(0, LONG // 2), LONG),
+    "c14-minus-inf-one-threads-stride": lambda: masked(slice(5, None, 256), LONG),
+    "c14-minus-inf-all-but-the-last": lambda: masked(slice(0, LONG - 1), LONG),
+    "c02-one-plus-inf": lambda: ordinary_with({100: INF}, LONG),
+    "c03-nan-in-the-last-column": lambda: ordinary_with({LONG - 1: NAN}, LONG),
+    "c04-constant-minus-2.45e5": lambda: constant(-2.45e5, LONG),
+    "c04-constant-3e38": lambda: constant(3e38, LONG),
+}
+NARROW = [name for name in ROWS if name[:3] in ("con", "c06", "lat", "alt", "c01", "c14", "c02", "c03")]
+
+
+def of_type(make: Callable[[], np.ndarray], dtype: str) -> dict[str, np.ndarray]:
+    return {"x": make().astype(dtype_of(dtype))}
+
+
 CASES = {name: lambda make=make: {"x": make()} for name, make in ROWS.items()}
+CASES |= {f"split-{name}": lambda make=make: {"x": make()} for name, make in SPLIT.items()}
+for one in SIXTEEN_BIT:
+    CASES |= {f"{name}-{one}": partial(of_type, ROWS[name], one) for name in NARROW}
+    CASES |= {f"split-{name}-{one}": partial(of_type, SPLIT[name], one) for name in SPLIT if "c04" not in name}
+CASES["subnormal-results-float16"] = partial(of_type, lambda: ordinary(2, 152064), "float16")
 
 
 def test_edge(check, edge):
     """The answer is within the tolerance of the float64 reference, NaN exactly where that has it."""
-    rung, inputs = edge
-    assert check(rung, Shape(*inputs["x"].shape), inputs).of_tolerance <= 1
+    rung, shape, inputs = edge
+    assert check(rung, shape, inputs).of_tolerance <= 1
 
 
 def test_the_reference_says_what_the_specification_says(ladder):

@@ -8,13 +8,28 @@ import pytest
 
 from pytest_roofline.gpu.sanitizer import nearest_shape
 from pytest_roofline.gpu.sanitizer_report import CLEAN, Report
-from pytest_roofline.ladder import Rung, Shape
+from pytest_roofline.ladder import Rung, Shape, lacking
+from pytest_roofline.plugin import SESSION
 from pytest_roofline.session import Session
 
 pytestmark = pytest.mark.sanitizer
 
 WANTED = Shape(8, 1000)  # 1000 = 3 * 256 + 232: the last trip of a block's loop has idle threads
+SPLIT = Shape(4, 60000)  # longer than one block holds: over a cluster of blocks, with an idle part in the last one
 Sanitize = Callable[..., Report]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each rung at WANTED, and those that split a row over a cluster at SPLIT too, unless a GPU lacks them."""
+    session = metafunc.config.stash[SESSION]
+    cases = [(rung, nearest_shape(rung, WANTED)) for rung in session.ladder.rungs]
+    for rung in session.ladder.rungs:
+        if rung.broken_limit(SPLIT) is None:
+            card = session.able(rung, SPLIT).card
+            clusters = [launch.at(SPLIT, card).cluster for launch in rung.launches]
+            if max(clusters) > 1 and (session.missing or not lacking(rung, SPLIT, session.gpu.card)):
+                cases.append((rung, SPLIT))
+    metafunc.parametrize(("of", "shape"), cases, ids=[f"{rung.name}-{shape}" for rung, shape in cases])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,24 +40,22 @@ def ahead(request: pytest.FixtureRequest, roofline_session: Session) -> Iterator
         for item in request.session.items:
             if item.path == request.path and isinstance(item, pytest.Function):
                 of = item.callspec.params
-                volatile = of.get("volatile", False)
-                shape = nearest_shape(of["rung"], WANTED)
-                calls.append((of["rung"], of.get("which", "racecheck"), shape, volatile, None))
+                calls.append((of["of"], of.get("which", "racecheck"), of["shape"], of.get("volatile", False), None))
     with roofline_session.sanitizing_ahead(calls):
         yield
 
 
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
-def test_racecheck(rung: Rung, sanitize: Sanitize, volatile: bool) -> None:
+def test_racecheck(of: Rung, shape: Shape, sanitize: Sanitize, volatile: bool) -> None:
     """No two threads touch the same shared memory without a barrier between, as shipped and with volatile arrays."""
-    report = sanitize(rung, "racecheck", shape=nearest_shape(rung, WANTED), volatile=volatile)
+    report = sanitize(of, "racecheck", shape=shape, volatile=volatile)
     assert report.verdict == CLEAN, str(report)
     assert report.displayed == 0, str(report)
 
 
 @pytest.mark.parametrize("which", ["memcheck", "initcheck", "synccheck"])
-def test_memory_and_barriers(rung: Rung, sanitize: Sanitize, which: str) -> None:
+def test_memory_and_barriers(of: Rung, shape: Shape, sanitize: Sanitize, which: str) -> None:
     """No access outside an array, no read of memory that nobody wrote, no barrier that part of a block reaches."""
-    report = sanitize(rung, which, shape=nearest_shape(rung, WANTED))
+    report = sanitize(of, which, shape=shape)
     assert report.verdict == CLEAN, str(report)
     assert report.errors == 0, str(report)

@@ -120,6 +120,8 @@ def project(empty_project):
     empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.hide_gpu()
     ladder = load(LADDER)
-    empty_project.timed, empty_project.refused = (set(PARAMETERS[n](ladder)) for n in ("perf_case", "refused_perf_case"))
+    empty_project.timed, empty_project.refused = (
+        set(PARAMETERS[n](ladder)) for n in ("perf_case", "refused_perf_case")
+    )
     empty_project.cases = len(empty_project.timed) + len(empty_project.refused)
     return empty_project

@@ -7,10 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline.arguments import bind, check_parameters, typed_scalar
+from pytest_roofline.arguments import Step, bind, check_parameters, typed_scalar
 from pytest_roofline.check import images_of
 from pytest_roofline.errors import CompileError, RefusedError
-from pytest_roofline.ladder import Array, Scalar, Shape
+from pytest_roofline.ladder import Array, Launch, Scalar, Shape
+from pytest_roofline.rows import blocks_a_row
 
 SHAPE = Shape(4, 2048)
 
@@ -153,3 +154,48 @@ def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
     scratch = dataclasses.replace(shipped.rung("n3"), scratch=(Array("part", ("M",)),))
     with pytest.raises(RefusedError, match="part and x overlap"):
         given(rung=scratch, x=block[:4], part=block[0, :4])
+
+
+def test_rows_are_blocks_or_clusters_of_them():
+    """Row r is block r, or the blocks of cluster r in order; where a grid is not of rows none can be chosen."""
+    shape = Shape(10, 8)
+    for cluster, blocks in ((1, [0, 7, 9]), (4, [0, 1, 2, 3, 28, 29, 30, 31, 36, 37, 38, 39])):
+        grid = blocks_a_row(cluster)
+        launch = Launch("k", ("x",), ("x",), (), grid=grid, cluster=cluster)
+        step = Step(launch, None, grid(shape), (32, 1, 1), (), 0)
+        assert step.blocks_of(shape, [0, 7, 9]) == blocks
+        with pytest.raises(AssertionError, match="rows are not blocks"):
+            dataclasses.replace(step, grid=(10 * cluster, 2, 1)).blocks_of(shape, [0])
+
+
+def test_an_image_of_other_macros_or_clusters_is_refused(shipped, fake_device):
+    """What was compiled for one width, or for clusters, is not bound to a launch that was tuned to another."""
+    device, rung = fake_device(), shipped.rung("n8")
+
+    def bound(compiled: Shape, shape: Shape, **changed) -> None:
+        fixed = rung.at(shape, device.card)
+        launch = dataclasses.replace(fixed.launches[0], **changed)
+        arrays = {a.name: device.empty(a.shape(shape), a.dtype) for a in fixed.arrays.values()}
+        images = images_of(shipped, rung.at(compiled, device.card), "sm_90")
+        bind(device, dataclasses.replace(fixed, launches=(launch,)), shape, arrays, images)
+
+    for shape in (Shape(300, 2048), Shape(2, 65536)):
+        bound(shape, shape)
+    with pytest.raises(CompileError, match=r"rms_n8 was compiled with .*, 300x2052 needs .*'FULL'"):
+        bound(Shape(300, 2048), Shape(300, 2052))
+    with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 16 blocks, declared is 1"):
+        bound(Shape(2, 65536), Shape(2, 65536), cluster=1)
+    with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 1 blocks, declared is 2"):
+        bound(Shape(300, 2048), Shape(300, 2048), cluster=2, grid=blocks_a_row(2))
+    assert device.launched == []
+
+
+def test_16_bit_arrays_follow_the_shape(shipped, fake_device):
+    """A shape of bfloat16 takes arrays of it and refuses float32 ones; scratch that is float32 stays so."""
+    device, shape = fake_device(), Shape(4, 2048, "bfloat16")
+    rung = shipped.rung("n7").at(shape, device.card)
+    images = images_of(shipped, rung, "sm_90")
+    arrays = {a.name: device.empty(a.shape(shape), "bfloat16") for a in rung.arrays.values()}
+    bind(device, shipped.rung("n7"), shape, arrays, images)
+    with pytest.raises(RefusedError, match=r"w is refused.*it is float32, allowed is bfloat16"):
+        bind(device, rung, shape, arrays | {"w": device.empty((2048,), "float32")}, images)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_roofline.cases import PARAMETERS, boundary_columns, names_of
+import pytest
+
+from pytest_roofline.cards import card
+from pytest_roofline.cases import PARAMETERS, boundary_columns, boundary_shapes, names_of, specimens
 from pytest_roofline.ladder import Ladder, Limit, Shape
+from pytest_roofline.rows import width_of
 
 SCALAR_RUNGS = {31, 32, 33, 255, 256, 257, 8188, 8191, 8192, 8193}
 FLOAT4_RUNGS = {4, 124, 128, 132, 1020, 1024, 1028}
@@ -99,3 +103,40 @@ def test_a_huge_shape_keeps_the_limits(shipped):
 def test_a_limit_that_no_shape_can_break_has_no_refused_case(shipped):
     """A limit at the largest int is not tested from above, for there is no such shape."""
     assert PARAMETERS["refused_shape"](changed(shipped, limits=(Limit("N", "int", at_most=2**31 - 1),))) == {}
+
+
+def test_other_types_have_rows_of_every_width_and_long_ones(shipped):
+    """A rung of several types runs each of them at widths of 8, 4, 2 and 1 elements, and at a row past 65536."""
+    for rung in shipped.rungs:
+        for dtype in rung.dtypes[1:]:
+            found = {shape.N for shape in boundary_shapes(shipped, rung) if shape.dtype == dtype}
+            assert {width_of(Shape(1, n, dtype)) for n in found} == {8, 4, 2, 1}
+            assert max(found) > 65536
+    only = boundary_shapes(shipped, shipped.rung("n3"))
+    assert {shape.dtype for shape in only} == {"float32"}
+
+
+@pytest.mark.parametrize("name", ["h200", "rtx4090", "t4"])
+def test_specimens_are_each_way_of_compiling_once_and_run_on_the_card(shipped, name):
+    """All are fixed, compiled differently, within limits and what the card has; the usual shape comes first."""
+    for rung in shipped.rungs:
+        found = specimens(shipped, rung, card(name))
+        ways = [tuple(launch.defines for launch in fixed.launches) for fixed, _ in found]
+        assert len(set(ways)) == len(ways)
+        for fixed, shape in found:
+            assert fixed == rung.at(shape, card(name))
+            assert fixed.fixed
+            shipped.require(rung, shape, card(name))
+        assert bool(found) == (card(name).capability >= rung.capability)
+        assert not found or found[0][1] == rung.operator.default_shape
+
+
+def test_specimens_hold_types_widths_and_clusters(shipped):
+    """Of n8 on an H200: three types, the widest vectors and single elements, one block and several; else one alone."""
+    macros = [dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.rung("n8"), card("h200"))]
+    assert {one["ELEMENT"] for one in macros} == {"float32", "float16", "bfloat16"}
+    assert {one["WIDTH"] for one in macros} == {"8", "4", "1"}
+    assert {"1", "2"} <= {one["CLUSTER"] for one in macros}
+    macros = [dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.rung("n8"), card("rtx4090"))]
+    assert {one["CLUSTER"] for one in macros} == {"1"}
+    assert len(specimens(shipped, shipped.rung("n2"), card("h200"))) == 1

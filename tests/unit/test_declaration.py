@@ -12,7 +12,20 @@ import pytest
 
 from pytest_roofline.declaration import check, load
 from pytest_roofline.errors import DeclarationError, RefusedError
-from pytest_roofline.ladder import Array, Ladder, Launch, Limit, Operator, Prediction, Rung, Scalar, Shape, Stage
+from pytest_roofline.floats import FLOATS
+from pytest_roofline.ladder import (
+    ELEMENT,
+    Array,
+    Ladder,
+    Launch,
+    Limit,
+    Operator,
+    Prediction,
+    Rung,
+    Scalar,
+    Shape,
+    Stage,
+)
 
 X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"))
 SCALE = Operator(
@@ -84,6 +97,32 @@ WRONG: dict[str, tuple[Rung, str]] = {
         dataclasses.replace(RUNG, limits=(Limit("K", "why", at_most=3),)),
         "limit on 'K' needs dim M or N and at_most",
     ),
+    "limit on a type with a number": (
+        dataclasses.replace(RUNG, limits=(Limit("dtype", "why", at_most=3),)),
+        "limit on 'dtype' needs dim M or N and at_most or a positive multiple_of, or dim dtype and one_of float32, ",
+    ),
+    "limit on a type that is none": (
+        dataclasses.replace(RUNG, limits=(Limit("dtype", "why", one_of=("float32", "half")),)),
+        "or dim dtype and one_of float32, float16, bfloat16",
+    ),
+    "limit on N with types": (
+        dataclasses.replace(RUNG, limits=(Limit("N", "why", at_most=4, one_of=("float32",)),)),
+        "limit on 'N' needs dim M or N",
+    ),
+    "dtypes": (
+        dataclasses.replace(RUNG, dtypes=("float32", "fp8")),
+        "rung 'c1': has dtypes = ('float32', 'fp8'), allowed are float32, float16, bfloat16",
+    ),
+    "no dtypes": (dataclasses.replace(RUNG, dtypes=()), "rung 'c1': has dtypes = (), allowed are float32"),
+    "dtype of an array": (
+        with_operator(inputs=(dataclasses.replace(X, dtype="half"),)),
+        "rung 'c1': array 'x' has dtype 'half', allowed are element, float32, float16, bfloat16, float64",
+    ),
+    "cluster": (with_launch(cluster=3), "rung 'c1': scale has cluster = 3, allowed are 1, 2, 4, 8, 16"),
+    "a macro that is a number": (
+        with_launch(defines=(("WIDTH", 4),)),
+        "rung 'c1': scale defines ('WIDTH', 4); a macro is a pair of texts",
+    ),
     "multiple of 0": (
         dataclasses.replace(RUNG, limits=(Limit("N", "why", at_most=3, multiple_of=0),)),
         "limit on 'N' needs dim M or N and at_most or a positive multiple_of",
@@ -111,6 +150,15 @@ def test_a_wrong_rung_is_an_error(tmp_path: Path, case: str) -> None:
         check(on_disk(tmp_path, rung))
 
 
+def test_types_and_clusters_that_are_right(tmp_path: Path) -> None:
+    """Arrays that follow the shape, several types, a limit on them, a cluster and macros are accepted."""
+    launch = dataclasses.replace(LAUNCH, cluster=16, defines=(("WIDTH", "4"),))
+    arrays = {"inputs": (dataclasses.replace(X, dtype=ELEMENT),), "outputs": (dataclasses.replace(Y, dtype=ELEMENT),)}
+    limits = (Limit("dtype", "why", one_of=("float32", "bfloat16")), Limit("M", "why", at_most=9))
+    rung = dataclasses.replace(with_operator(**arrays), launches=(launch,), limits=limits, dtypes=FLOATS)
+    check(dataclasses.replace(on_disk(tmp_path, rung), rules={"scale": lambda shape, card: ("c1", "why")}))
+
+
 WRONG_LADDERS: dict[str, tuple[Callable[[Path], Ladder], str]] = {
     "empty": (lambda folder: on_disk(folder, files=()), "the ladder has no rungs"),
     "name twice": (lambda folder: on_disk(folder, RUNG, RUNG), "rung names must be unique, doubled: c1"),
@@ -121,6 +169,14 @@ WRONG_LADDERS: dict[str, tuple[Callable[[Path], Ladder], str]] = {
     "stage": (
         lambda folder: on_disk(folder, RUNG, stages=(Stage("main", {"scalr": (Shape(1, 1),)}),)),
         "stage 'main' names operators that no rung has: scalr",
+    ),
+    "rule": (
+        lambda folder: dataclasses.replace(on_disk(folder, RUNG), rules={"scalr": lambda shape, card: ("c1", "")}),
+        "rules are for operators that no rung has: scalr",
+    ),
+    "rule that is a name": (
+        lambda folder: dataclasses.replace(on_disk(folder, RUNG), rules={"scale": "c1"}),  # type: ignore[dict-item]
+        "rules are functions of a shape and a card; not so: scale",
     ),
 }
 
@@ -219,6 +275,11 @@ def test_a_missing_comma_is_named(tmp_path: Path) -> None:
         "the ladder: stages": dataclasses.replace(good, stages=Stage("s", {})),
         "stage 's', scale": dataclasses.replace(good, stages=(Stage("s", {"scale": shape}),)),
         "limits": dataclasses.replace(good, rungs=(dataclasses.replace(one, limits=Limit("N", "why", at_most=4)),)),
+        "dtypes": dataclasses.replace(good, rungs=(dataclasses.replace(one, dtypes="float32"),)),
+        "one_of": dataclasses.replace(
+            good, rungs=(dataclasses.replace(one, limits=(Limit("dtype", "why", one_of="float32"),)),)
+        ),
+        "defines": dataclasses.replace(good, rungs=(with_launch(defines="WIDTH"),)),
         "scratch": dataclasses.replace(good, rungs=(dataclasses.replace(one, scratch=Array("t", ("M",))),)),
     }
     for said, ladder in cases.items():

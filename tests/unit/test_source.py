@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_roofline.cards import card
 from pytest_roofline.compile import compile_source
 from pytest_roofline.errors import CompileError
-from pytest_roofline.ladder import Ladder
+from pytest_roofline.ladder import Ladder, Shape
 from pytest_roofline.source import Source
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pytest_roofline.cards import card
 from pytest_roofline.device import ArrayView
 from pytest_roofline.errors import RefusedError
+from pytest_roofline.floats import dtype_of
 
 
 class FakeDevice:
@@ -23,10 +24,10 @@ class FakeDevice:
         self.bodies, self.card, self.launched = bodies, card("h200"), []
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        count = int(np.prod(shape)) * dtype_of(dtype).itemsize
         raw = np.full(count + 256, 0xFF, np.uint8)  # aligned to 256 bytes, as CUDA's allocations are
         start = -raw.ctypes.data % 256
-        return raw[start : start + count].view(dtype).reshape(shape)
+        return raw[start : start + count].view(dtype_of(dtype)).reshape(shape)
 
     def upload(self, host: np.ndarray) -> np.ndarray:
         array = self.empty(host.shape, host.dtype.name)

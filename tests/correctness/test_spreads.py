@@ -1,0 +1,64 @@
+"""A row spread over threads in every way in which the tuned rungs are compiled, whatever the rows they are run on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_roofline.cases import specimens
+from pytest_roofline.check import Job, images_of
+from pytest_roofline.ladder import Shape
+from pytest_roofline.rows import Spread
+from pytest_roofline.sim.device import SimDevice
+
+THREADS = (64, 96, 160, 224, 480, 992, 1024)  # 2 to 32 warps, even and odd numbers of them
+COLUMNS = 3584
+
+
+def right(device, ladder, rung, shape) -> None:
+    job = Job(device, ladder, rung, shape, images=images_of(ladder, rung, device.arch))
+    job.run()
+    assert job.verify().of_tolerance <= 1
+    if isinstance(device, SimDevice):
+        assert device.take_findings() == ()
+
+
+@pytest.fixture
+def clustered(roofline_session, device):
+    """The device, or a simulated one where that has no clusters of blocks."""
+    return device if device.card.has_clusters else roofline_session.newer_simulator
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("name", ["n6", "s6"])
+def test_c13_any_number_of_warps(device, ladder, name, threads):
+    """A row of 3584 is right with any number of warps, also where their partial results end off a multiple of 16."""
+    shape = Shape(3, COLUMNS)
+    width = 4
+    groups = COLUMNS // width
+    spread = Spread(shape.dtype, width, threads, -(-groups // threads), groups // threads)
+    rung = ladder.rung(name).at(shape, device.card)
+    rung = replace(rung, launches=(replace(rung.launches[0], **spread.launch()),))
+    assert dict(rung.launches[0].defines)["THREADS"] == str(threads)
+    right(device, ladder, rung, shape)
+
+
+def test_as_compiled_for_many_rows(clustered, ladder, rung):
+    """Each way in which a rung is compiled for the shapes that are timed is right, on two rows.
+
+    Many rows are spread otherwise than few: vectors kept in registers, eviction priorities, smaller clusters.
+    """
+    for fixed, shape in specimens(ladder, rung, clustered.card):
+        right(clustered, ladder, fixed, Shape(2, shape.N, shape.dtype))
+
+
+def test_every_way_is_among_them(ladder, clustered):
+    """The ways include vectors in registers beside shared memory, eviction priorities, and clusters."""
+    found = [
+        dict(fixed.launches[-1].defines)
+        for name in ("n8", "s8")
+        for fixed, _ in specimens(ladder, ladder.rung(name), clustered.card)
+    ]
+    for macro, values in (("KEPT", "0 4"), ("KEEP_X", "true false"), ("CLUSTER", "1 8"), ("WIDTH", "1 4 8")):
+        assert {*values.split()} <= {defines[macro] for defines in found}, macro

@@ -1,0 +1,56 @@
+"""Lets the tests of this folder import what is beside them; compute-sanitizer ahead, and the check of answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_roofline.check import check
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "correctness")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ahead(request, roofline_session, ladder):
+    """Starts compute-sanitizer for all tests of a file; a worker of pytest-xdist does not know which are its own."""
+    from mutant import SHAPE
+
+    calls = []
+    if not roofline_session.missing and not hasattr(request.config, "workerinput"):
+        card = roofline_session.gpu.card
+        mutants = {
+            item.callspec.params["mutant"]
+            for item in request.session.items
+            if item.path == request.path and "sanitize" in item.fixturenames
+        }
+
+        def call(mutant):
+            volatile = mutant.tool == "racecheck"
+            images = mutant.images(ladder, card, volatile=volatile)
+            return ladder.rung(mutant.rung), mutant.tool, SHAPE, volatile, images
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            calls = list(pool.map(call, mutants))
+    with roofline_session.sanitizing_ahead(calls):
+        yield
+
+
+@pytest.fixture
+def answers(device, roofline_session, ladder):
+    """``answers(mutant, shape, inputs=None, clusters=False)`` is the correctness check on the mutant's image.
+
+    With ``clusters`` on a device that has them.
+    """
+
+    def run(mutant, shape, inputs=None, clusters=False):
+        rung = ladder.rung(mutant.rung)
+        used = roofline_session.able(rung, shape)
+        if clusters and not used.card.has_clusters:
+            used = roofline_session.newer_simulator
+        check(used, ladder, rung, shape, inputs, mutant.images(ladder, used.card, shape))
+
+    return run

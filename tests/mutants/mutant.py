@@ -1,0 +1,95 @@
+"""Mutants: shipped sources with one known fault each, made by replacing text that must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pytest_roofline.arguments import check_parameters
+from pytest_roofline.cards import Card, card
+from pytest_roofline.check import Job
+from pytest_roofline.compile import Image, compile_source
+from pytest_roofline.ladder import Ladder, Rung, Shape
+from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.traffic import Counts, by_buffer
+from pytest_roofline.source import Source
+
+REDUCE, ROW, VECTOR = "reduce.cuh", "../row.cuh", "vector.cuh"  # as the first file that includes them names them
+NORM, SOFTMAX = "norm.cuh", "softmax.cuh"
+SHAPE = Shape(8, 1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
+H200 = card("h200")
+Edit = tuple[str, str, str, int | None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``edits`` are (file, old, new, occurrence); file "" is the rung's own source. ``tool`` of the sanitizer."""
+
+    name: str
+    rung: str
+    edits: tuple[Edit, ...]
+    tool: str = "memcheck"
+
+    def __str__(self) -> str:
+        return f"{self.rung}-{self.name}"
+
+    def source(self, ladder: Ladder, path: str = "") -> Source:
+        source = Source.read(ladder.root / (path or ladder.rung(self.rung).source))
+        for file, old, new, occurrence in self.edits:
+            source = source.replaced(old, new, file, occurrence)
+        return source
+
+    def images(self, ladder: Ladder, on: Card, shape: Shape = SHAPE, volatile: bool = False) -> dict[str, Image]:
+        """Images of all sources of the rung at ``shape``; an edit of a header applies to each of them."""
+        rung = ladder.rung(self.rung).at(shape, on)
+        images = {}
+        for launch in rung.launches:
+            path = rung.source_of(launch)
+            mutated = path == rung.source or bool(self.edits[0][0])
+            source = self.source(ladder, path) if mutated else Source.read(ladder.root / path)
+            source = source.with_volatile_shared() if volatile else source
+            images[path] = compile_source(source, on.arch, defines=launch.defines)
+        return images
+
+    def assert_applies(self, ladder: Ladder, shape: Shape = SHAPE) -> None:
+        """It differs from the shipped source by its edit, compiles, and takes the same parameters."""
+        rung = ladder.rung(self.rung).at(shape, H200)
+        images = self.images(ladder, H200, shape)
+        assert self.source(ladder) != Source.read(ladder.root / rung.source)
+        for launch in rung.launches:
+            check_parameters(rung, launch, images[rung.source_of(launch)])
+
+
+def one(name: str, rung: str, old: str, new: str, file: str = "", occurrence: int | None = None) -> Mutant:
+    return Mutant(name, rung, ((file, old, new, occurrence),))
+
+
+def everywhere(name: str, rung: str, old: str, new: str, times: int, file: str = "") -> Mutant:
+    """Each of the ``times`` occurrences replaced; ``new`` does not contain ``old``."""
+    first: Edit = (file, old, new, 0)
+    return Mutant(name, rung, ((file, old, new, times - 1), *(first,) * (times - 1)))
+
+
+def over(mutants: Iterable[Mutant]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("mutant", list(mutants), ids=str)
+
+
+def constant(value: float, columns: int = 2048) -> dict[str, np.ndarray]:
+    return {"x": np.full((2, columns), value, np.float32)}
+
+
+def rising(columns: int = 4096) -> dict[str, np.ndarray]:
+    return {"x": (np.float32(0.02) * np.arange(columns, dtype=np.float32))[None, :].repeat(2, axis=0)}
+
+
+def counted_of_x(ladder: Ladder, rung: Rung, shape: Shape, mutant: Mutant | None = None) -> Counts:
+    """What the simulator counts of the accesses to x, in ``rung`` as shipped or in the mutant."""
+    device = SimDevice("h200")
+    images: Mapping[str, Image] | None = mutant.images(ladder, device.card, shape) if mutant else None
+    Job(device, ladder, rung, shape, images=images).run()
+    buffers = by_buffer(device.take_launches())
+    (found,) = [counts for name, counts in buffers.items() if name.startswith("argument 0 of ")]
+    return found

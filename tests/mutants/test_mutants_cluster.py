@@ -1,0 +1,140 @@
+"""Teeth against faults of the rungs that split a row over a cluster of blocks and copy it asynchronously.
+
+The simulator starts all blocks of a cluster together and keeps their shared memory to the end. So one fault has no
+check: leaving out the first arrival together with its wait, by which a block knows that the others run.
+"""
+
+from __future__ import annotations
+
+import pytest
+from mutant import H200, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
+
+from pytest_roofline.check import Job
+from pytest_roofline.errors import StaticCheckError, WrongAnswerError
+from pytest_roofline.ladder import Shape
+from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import SimulationError
+from pytest_roofline.static import check_accesses
+
+SPLIT = Shape(8, 20000)  # over four blocks in n8 and s8, two in a2
+RUNGS = ("n8", "s8", "a2")
+
+ARRIVE = (ROW, "        cluster_arrive();  //", "        //", None)
+WAIT = (ROW, "        cluster_wait();    //", "        //", None)
+FIRST_WAIT = {"n8": 0, "s8": 1, "a2": 0}  # of the two reductions of row.cuh
+
+NO_ORDER = [
+    *(Mutant("no-cluster-barrier", rung, (ARRIVE, WAIT)) for rung in RUNGS),
+    *(Mutant("cluster-barrier-without-wait", rung, (WAIT,)) for rung in RUNGS),
+    *(one("no-first-wait", rung, "\n    cluster_wait();", "\n", ROW, at) for rung, at in FIRST_WAIT.items()),
+]
+NO_ARRIVAL = [
+    *(Mutant("cluster-barrier-without-arrival", rung, (ARRIVE,)) for rung in RUNGS),
+    *(one("no-first-arrival", rung, "    cluster_arrive();\n", "") for rung in RUNGS),
+]
+WRONG_HANDS = [
+    *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in RUNGS),
+    *(one("partials-on-top-of-others", r, "4 * (at.rank * ROW_WARPS + at.warp)", "4 * at.warp", ROW) for r in RUNGS),
+    *(one("partials-to-one-block-fewer", r, "at.lane < CLUSTER", "at.lane < CLUSTER - 1", ROW) for r in RUNGS),
+    *(one("last-slots-left-out", r, "first < PARTIALS;", "first < PARTIALS - SLOTS;", ROW) for r in RUNGS),
+    *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
+]
+SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
+LAST_FACTOR = one("last-factor-dropped", "s8", "__expf(m - all.m) / all.s", "1.0f / all.s")
+COPIES = [one("copies-not-waited-for", rung, "    finish_copies();\n", "") for rung in ("n8", "s8")]
+READ_TWICE = one(
+    "x-read-twice",
+    "n8",
+    "finish(k, staged[k * THREADS]);",
+    "if (inside(k)) finish(k, load(x + offset + at.vector(k) * WIDTH));",
+)
+ASYNC = 'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from) : "memory");'
+NARROW = (
+    'for (int i = 0; i < 4; ++i) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(there + 4 * i), '
+    '"l"(reinterpret_cast<const float*>(from) + i) : "memory");'
+)
+SCALAR_COPIES = [one("scalar-copies", rung, ASYNC, NARROW, "vector.cuh") for rung in ("n8", "s8")]
+
+ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
+
+
+def simulated(ladder, mutant, shape=SPLIT, reverse=False):
+    """What the simulator finds in the mutant, under the one schedule or the other."""
+    device = SimDevice("h200", reverse=reverse)
+    job = Job(device, ladder, ladder.rung(mutant.rung), shape, images=mutant.images(ladder, device.card, shape))
+    job.run()
+    return device.take_findings()
+
+
+@over(ALL)
+def test_a_mutant_applies_and_compiles(ladder, mutant):
+    """Each mutant differs from the shipped source by its edit, and compiles as a cluster with the same parameters."""
+    assert max(launch.at(SPLIT, H200).cluster for launch in ladder.rung(mutant.rung).launches) > 1
+    mutant.assert_applies(ladder, SPLIT)
+
+
+@over(NO_ORDER)
+def test_a_missing_order_between_blocks_is_caught_by_the_second_schedule(ladder, mutant):
+    """A block that goes on before the others wrote reads partials that nobody wrote.
+
+    One order of execution happens to be right: only the two together can see it.
+    """
+    found = [finding for reverse in (False, True) for finding in simulated(ladder, mutant, reverse=reverse)]
+    assert {finding.kind for finding in found} == {"uninitialised"}, found
+    assert {place.partition(":")[0] for finding in found for place in finding.places} == {"row.cuh"}, found
+
+
+@over(NO_ARRIVAL)
+def test_a_missing_arrival_is_caught_as_a_barrier_that_nobody_passes(ladder, mutant):
+    """A wait for an arrival that never comes is reported under both schedules; on a GPU it would hang."""
+    for reverse in (False, True):
+        found = simulated(ladder, mutant, reverse=reverse)
+        assert [finding.kind for finding in found] == ["barrier"], found
+        assert "a cluster barrier that part of the cluster never reaches" in found[0].message
+
+
+@over(WRONG_HANDS)
+def test_partials_in_the_wrong_hands_are_caught(answers, mutant):
+    """A block that misses partials of others has a wrong sum, or reads what nobody wrote."""
+    with pytest.raises((WrongAnswerError, SimulationError)):
+        answers(mutant, SPLIT, clusters=True)
+
+
+@over([SUMS, LAST_FACTOR])
+def test_a_dropped_rescale_between_blocks_is_caught_by_rising_rows(answers, mutant):
+    """Constant input passes; in rising rows each block has another maximum."""
+    answers(mutant, Shape(2, 20000), constant(1.5, 20000), clusters=True)
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 20000), rising(20000), clusters=True)
+
+
+@over(COPIES)
+def test_copies_that_are_not_waited_for_are_caught_as_uninitialised(ladder, mutant):
+    """Until an asynchronous copy is waited for its shared memory holds what it held: nothing, here."""
+    for shape in (SHAPE, SPLIT):
+        found = simulated(ladder, mutant, shape)
+        assert {finding.kind for finding in found} == {"uninitialised"}, found
+
+
+def test_a_second_read_is_caught_by_the_traffic(ladder):
+    """In a loop over the row a second read can't be counted in the PTX; the simulator counts its bytes."""
+    rung = ladder.rung("n8").at(SPLIT, H200)
+    check_accesses(rung, rung.launches[0], READ_TWICE.images(ladder, H200, SPLIT)[rung.source])
+    assert counted_of_x(ladder, rung, SPLIT).bytes == 4 * 8 * 20000
+    assert counted_of_x(ladder, rung, SPLIT, READ_TWICE).bytes == 2 * 4 * 8 * 20000
+
+
+@over(SCALAR_COPIES)
+def test_scalar_copies_are_caught_by_their_requests(ladder, mutant):
+    """Copies of 4 bytes where 16 are declared take four times the requests for the same bytes of x."""
+    rung = ladder.rung(mutant.rung).at(SPLIT, H200)
+    scalar, vector = counted_of_x(ladder, rung, SPLIT, mutant), counted_of_x(ladder, rung, SPLIT)
+    assert scalar.bytes == vector.bytes
+    assert scalar.requests == 4 * vector.requests
+
+
+def test_scalar_copies_of_the_only_input_are_caught_by_their_width(ladder):
+    """Where nothing else is loaded the static check has no access of the declared width left. n8 loads w at it."""
+    rung, mutant = ladder.rung("s8").at(SPLIT, H200), SCALAR_COPIES[1]
+    with pytest.raises(StaticCheckError, match=r"0 global loads of 16 bytes.*declared is a width of 16 bytes"):
+        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200, SPLIT)[rung.source])

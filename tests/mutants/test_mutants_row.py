@@ -1,0 +1,233 @@
+"""Teeth against faults of the rungs of one block: n5, n6, s5, s6, s7 and what they share in row.cuh."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import pytest
+from mutant import (
+    H200,
+    NORM,
+    REDUCE,
+    ROW,
+    SHAPE,
+    SOFTMAX,
+    VECTOR,
+    Mutant,
+    constant,
+    counted_of_x,
+    everywhere,
+    one,
+    over,
+    rising,
+)
+
+from pytest_roofline.check import Job
+from pytest_roofline.errors import StaticCheckError, WrongAnswerError
+from pytest_roofline.gpu.sanitizer_report import FINDINGS
+from pytest_roofline.ladder import Shape
+from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import SimulationError
+from pytest_roofline.static import check_accesses, check_resources
+
+BARRIERS = [
+    Mutant("row-barrier", rung, ((ROW, "__syncthreads();", ";", None),), tool="racecheck") for rung in ("n6", "s6")
+]
+PARTIALS = [one("a-partial-left-out", r, "i < PARTIALS) v", "i < PARTIALS - 1) v", ROW) for r in ("n6", "s6")]
+PAST_PARTIALS = one("partials-past-the-end", "n6", "PARTIALS % SLOTS == 0 || i < PARTIALS", "true", ROW)
+
+LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
+ZERO_IDENTITY = [
+    one("zero-as-identity-of-max", "s5", LOWEST, ZERO, f"../{REDUCE}"),
+    *(one("zero-as-identity-of-max", r, LOWEST, ZERO, REDUCE) for r in ("s6", "s7", "s8")),
+    *(one("zero-between-warps", r, "<Maximum>(LOWEST", "<Maximum>(0.0f", ROW) for r in ("s6", "s8")),
+]
+LAST_FACTOR = ("__expf(m - all.m) / all.s", "1.0f / all.s")
+RESCALE = [
+    *(one("sums-not-rescaled", r, "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW) for r in ("s6", "s8")),
+    one("last-factor-dropped", "s6", *LAST_FACTOR, SOFTMAX),
+    one("last-factor-dropped", "s8", *LAST_FACTOR),
+]
+
+INSIDE = "return k < FULL || at.vector(k) < vectors;"
+BOUNDARY = [
+    *(one("boundary-dropped-load", r, "k < FULL || i < groups ? x", "true ? x") for r in ("n5", "s5")),
+    one("boundary-dropped-store", "n5", "if (k < FULL || i < groups) {", "{"),
+    one("boundary-dropped-store", "s5", "if (k < FULL || i < groups)", "if (true)"),
+    one("boundary-dropped-load", "n6", "k < FULL || i < vectors ? load<", "true ? load<", NORM),
+    one("boundary-dropped-weight", "n6", "k < FULL || i < vectors ? load(w", "true ? load(w", NORM),
+    one("boundary-dropped-store", "n6", "if (k < FULL || i < vectors)", "if (true)", NORM),
+    one("boundary-dropped-load", "s6", "k < FULL || i < vectors ? load<", "true ? load<", SOFTMAX),
+    one("boundary-dropped-store", "s6", "if (k < FULL || i < vectors)", "if (true)", SOFTMAX),
+    *(one("boundary-dropped", r, INSIDE, "return true;") for r in ("n8", "s8", "a2")),
+    *(everywhere("full-one-too-large", r, "k < FULL", "k <= FULL", 2) for r in ("n5", "s5")),
+    everywhere("full-one-too-large", "n6", "k < FULL", "k <= FULL", 3, NORM),
+    everywhere("full-one-too-large", "s6", "k < FULL", "k <= FULL", 2, SOFTMAX),
+    *(one("full-one-too-large", r, "k < FULL", "k <= FULL") for r in ("n8", "s8", "a2")),
+]
+# What lies past the row is to vanish from maximum and sum in a row of any values, all -inf among them.
+NOTHING = "filled(minus_infinity())"
+NOTHINGS = "make_float4(NOTHING, NOTHING, NOTHING, NOTHING)"
+LOWESTS = "make_float4(LOWEST, LOWEST, LOWEST, LOWEST)"
+LOWEST_PADDING = [
+    one("padding-of-lowest", "s5", NOTHINGS, LOWESTS),
+    one("padding-of-lowest", "s6", NOTHING, "filled(LOWEST)", SOFTMAX),
+    everywhere("padding-of-lowest", "s8", NOTHING, "filled(LOWEST)", 2),
+]
+ZERO_PADDING = [
+    one("padding-of-zero", "s5", NOTHINGS, "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"),
+    one("padding-of-zero", "s6", NOTHING, "filled(0.0f)", SOFTMAX),
+    everywhere("padding-of-zero", "s8", NOTHING, "filled(0.0f)", 2),
+]
+
+# In s5, n6, s6 and a2 the same edit is no mutant: the compiler resolves the index, and nothing goes to local memory.
+RUNNING_INDEX = Mutant(
+    "running-index",
+    "n5",
+    (
+        ("", "float4 v = xs[k];", "float4 v = xs[n++ % VECTORS];", None),
+        ("", "xs[VECTORS];", "xs[VECTORS]; int n = N >> 30;", None),
+    ),
+)
+AGAIN = "load<X_STAYS>(x + offset + i * WIDTH)"
+READ_TWICE = one("x-read-twice", "n6", "unpack(xs[k], v);", f"unpack({AGAIN}, v);", NORM, 1)
+FROM_FLOATS = "reinterpret_cast<const float*>(x) + 4 * (offset + i)"
+FOUR = ", ".join(f"({FROM_FLOATS})[{j}]" for j in range(4))
+WORDS = "v.word[0] = w.x, v.word[1] = w.y, v.word[2] = w.z, v.word[3] = w.w;"
+WORD = "reinterpret_cast<const unsigned*>(from)"
+SCALAR_LOADS = [
+    *(one("scalar-loads", r, "? x[offset + i] :", f"? make_float4({FOUR}) :") for r in ("n5", "s5")),
+    *(
+        one("scalar-loads", r, WORDS, "".join(f"v.word[{j}] = __ldg({WORD} + {j});" for j in range(4)), VECTOR)
+        for r in ("n6", "s6", "a2")
+    ),
+]
+SCALAR_STORES = one(
+    "scalar-stores",
+    "n6",
+    "*reinterpret_cast<uint4*>(to) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);",
+    "for (int i = 0; i < 4; ++i) reinterpret_cast<unsigned*>(to)[i] = v.word[i];",
+    VECTOR,
+)
+
+ALL = [m for group in (BARRIERS, PARTIALS, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
+ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS, SCALAR_STORES, PAST_PARTIALS]
+
+
+@over(ALL)
+def test_a_mutant_applies_and_compiles(ladder, mutant):
+    """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
+    mutant.assert_applies(ladder)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
+@over(BARRIERS)
+def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, sanitize, volatile):
+    """Without the one barrier of a row the partials race, in the plain build as in the volatile one."""
+    images = mutant.images(ladder, device.card, volatile=volatile)
+    report = sanitize(ladder.rung(mutant.rung), "racecheck", SHAPE, volatile=volatile, images=images)
+    assert report.verdict == FINDINGS, str(report)
+    assert {file for finding in report.findings for file, _ in finding.sources()} == {"row.cuh"}, str(report)
+
+
+@pytest.mark.sanitizer
+@over(BARRIERS)
+def test_the_second_schedule_finds_the_race_too(mutant, ladder):
+    """The removed barrier is a race of row.cuh whichever lanes and blocks of code go first."""
+    for reverse in (False, True):
+        device = SimDevice(reverse=reverse)
+        Job(device, ladder, ladder.rung(mutant.rung), SHAPE, images=mutant.images(ladder, device.card)).run()
+        assert any(found.kind == "race" and "row.cuh" in found.places[0] for found in device.take_findings())
+
+
+@over(PARTIALS)
+def test_a_partial_that_is_left_out_is_caught_by_the_answers(answers, mutant):
+    """14 warps do not fill 16 slots, and the last one's partial is missed; four warps fill theirs and are right."""
+    answers(mutant, SHAPE)
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(4, 3584))
+
+
+def test_partials_past_the_end_are_caught_in_the_simulator(ladder):
+    """With 14 warps two lanes read past the partials: out of bounds to the byte, whatever lies there."""
+    device, shape = SimDevice("h200"), Shape(4, 3584)
+    Job(device, ladder, ladder.rung("n6"), shape, images=PAST_PARTIALS.images(ladder, device.card, shape)).run()
+    (found,) = device.take_findings()
+    assert found.kind == "memory"
+    assert "out of bounds shared access of 4 bytes at offset 0x38, the block has 56 bytes" in found.message
+
+
+@over(ZERO_IDENTITY)
+def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
+    """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
+    answers(mutant, Shape(8, 2048))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+
+
+@over(RESCALE)
+def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
+    """Constant input passes, for all warps have the same maximum; rising rows fail, each warp having its own."""
+    answers(mutant, Shape(2, 2048), constant(1.5))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 4096), rising())
+
+
+@over(BOUNDARY)
+def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
+    """Idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
+    with contextlib.suppress(SimulationError):  # what it found is asked for below
+        try:
+            answers(mutant, SHAPE)
+        except WrongAnswerError:
+            return
+    report = sanitize(ladder.rung(mutant.rung), "memcheck", SHAPE, images=mutant.images(ladder, device.card))
+    assert report.verdict == FINDINGS, str(report)
+
+
+@over(LOWEST_PADDING)
+def test_padding_of_lowest_is_caught_by_a_row_of_minus_infinity(answers, mutant):
+    """Ordinary rows can't see -FLT_MAX past their end; in a row all -inf it is the maximum, and the row no NaN."""
+    answers(mutant, SHAPE)
+    with pytest.raises(WrongAnswerError, match="want nan"):
+        answers(mutant, Shape(2, 1000), constant(-math.inf, 1000))
+
+
+@over(ZERO_PADDING)
+def test_padding_of_zero_is_caught_by_the_answers(answers, mutant):
+    """A zero past the end of the row adds to the sum of ordinary rows."""
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, SHAPE)
+
+
+def test_a_running_index_is_caught_by_the_stack_frame(ladder):
+    """A run-time index into the register array moves it to local memory, and the static check says so."""
+    rung = ladder.rung("n5").at(Shape(8, 8192), H200)
+    image = RUNNING_INDEX.images(ladder, H200, Shape(8, 8192))[rung.source]
+    with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
+        check_resources(rung.launches[0], image)
+
+
+def test_a_second_read_is_caught_by_the_count_of_loads(ladder):
+    """Reading x again instead of the registers shows in the number of global loads in the PTX, and in the traffic."""
+    rung = ladder.rung("n6").at(SHAPE, H200)
+    with pytest.raises(StaticCheckError, match=r"6 global loads of 16 bytes.*each once, are 4"):
+        check_accesses(rung, rung.launches[0], READ_TWICE.images(ladder, H200)[rung.source])
+    assert counted_of_x(ladder, rung, SHAPE, READ_TWICE).bytes == 8 * 8 * 1000
+
+
+@over(SCALAR_LOADS)
+def test_scalar_loads_are_caught_by_their_width(ladder, mutant):
+    """Four scalar loads in place of a vector of 16 bytes show in the widths of the global loads in the PTX."""
+    rung = ladder.rung(mutant.rung).at(SHAPE, H200)
+    with pytest.raises(StaticCheckError, match=r"loads of 16 bytes, others of \{4: \d+\} bytes; declared"):
+        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200)[rung.source])
+
+
+def test_scalar_stores_are_caught_by_their_width(ladder):
+    """Four scalar stores in place of a vector show in the widths of the global stores in the PTX."""
+    rung = ladder.rung("n6").at(SHAPE, H200)
+    with pytest.raises(StaticCheckError, match=r"0 global stores of 16 bytes, others of \{4: 8\} bytes"):
+        check_accesses(rung, rung.launches[0], SCALAR_STORES.images(ladder, H200)[rung.source])

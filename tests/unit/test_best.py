@@ -1,0 +1,180 @@
+"""Rungs are fixed for a shape and a card, refused where the card lacks something, and the best one runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from pytest_roofline.cards import CARDS, card
+from pytest_roofline.errors import RefusedError, UnknownNameError
+from pytest_roofline.floats import FLOATS
+from pytest_roofline.ladder import ELEMENT, Array, Ladder, Launch, Limit, Shape, lacking
+
+H200, RTX4090, RTX5090, T4 = (card(name) for name in ("h200", "rtx4090", "rtx5090", "t4"))
+LONG = Shape(4096, 65536)
+SHAPES = (  # few rows, many rows, the widest in one block's registers, and longer ones
+    (1, 2048), (32, 3584), (8192, 3584), (4096, 8192), (4096, 8193), (4096, 65536), (32, 152064), (8, 524288)
+)  # fmt: skip
+BEST = {
+    ("h200", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n8 n8 n8",
+    ("h200", "bfloat16", "rmsnorm"): "n6 n6 n7 n7 n8 n8 n8 n8",
+    ("h200", "float32", "softmax"): "s6 s6 s7 s7 s8 s8 s8 s8",
+    ("h200", "float16", "softmax"): "s6 s6 s7 s7 s8 s8 s8 s8",
+    ("h200", "float32", "add_rmsnorm"): "a2 a2 a2 a2 a2 a2 a2 a1",
+    ("h200", "bfloat16", "add_rmsnorm"): "a2 a2 a2 a2 a2 a2 a2 a1",
+    ("a100", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n2 n2 n2",
+    ("rtx4090", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n2 n2 n2",
+    ("rtx4090", "float32", "softmax"): "s6 s6 s7 s7 s8 s2 s2 s2",
+    ("rtx4090", "bfloat16", "rmsnorm"): "n6 n6 n7 n7 n8 - - -",
+    ("rtx4090", "float16", "softmax"): "s6 s6 s7 s7 s8 - - -",
+    ("rtx4090", "float32", "add_rmsnorm"): "a2 a2 a2 a2 a2 - - -",
+    ("t4", "float32", "rmsnorm"): "n2 n2 n2 n2 n2 n2 n2 n2",
+    ("t4", "float32", "softmax"): "s2 s2 s2 s2 s2 s2 s2 s2",
+    ("t4", "bfloat16", "rmsnorm"): "- - - - - - - -",
+    ("t4", "float32", "add_rmsnorm"): "- - - - - - - -",
+}
+
+
+def best(ladder: Ladder, operator: str, shape: Shape, on) -> str:
+    try:
+        return ladder.best(operator, shape, on).rung.name
+    except RefusedError:
+        return "-"
+
+
+@pytest.mark.parametrize(("name", "dtype", "operator"), BEST)
+def test_the_best_rung_by_shape_and_card(ladder: Ladder, name: str, dtype: str, operator: str) -> None:
+    """One block's registers, then shared memory, then clusters of blocks, or a loop where the card has none."""
+    found = [best(ladder, operator, Shape(m, n, dtype), card(name)) for m, n in SHAPES]
+    assert " ".join(found) == BEST[name, dtype, operator]
+
+
+def runs(rung, shape: Shape, on) -> bool:
+    if rung.broken_limit(shape) is not None or lacking(rung, shape, on):
+        return False
+    return all(one.shared <= on.shared_per_block_optin for one in rung.at(shape, on).launches)
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_the_best_rung_runs_and_none_is_refused_where_one_runs(ladder: Ladder, name: str) -> None:
+    """On every card, at every width and type: what is named runs there, and a refusal means that no rung does."""
+    on = card(name)
+    for columns in (1, 1001, 3584, 8193, 16385, 20000, 24001, 32768, 65537, 152064, 262145, 400001, 524287, 524289):
+        for dtype in FLOATS:
+            for operator in ladder.operators.values():
+                shape = Shape(400, columns, dtype)
+                able = [rung.name for rung in ladder.family(operator) if runs(rung, shape, on)] or ["-"]
+                assert best(ladder, operator.name, shape, on) in able, (operator.name, str(shape))
+
+
+def test_the_choice_says_why(ladder: Ladder) -> None:
+    """The reason names what decides: the cache, the cluster, or what the card lacks."""
+    assert "fit the L2 cache of NVIDIA H200" in ladder.best("rmsnorm", Shape(32, 3584), H200).why
+    assert "over a cluster of 2 blocks" in ladder.best("softmax", LONG, H200).why
+    assert "(sm_75) lacks instructions of sm_80" in ladder.best("softmax", LONG, T4).why
+    assert ladder.best("rmsnorm", LONG, RTX4090).why.startswith("no cluster of blocks of NVIDIA GeForce RTX 4090")
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "on", "said"),
+    [
+        ("rmsnorm", Shape(4096, 65536, "bfloat16"), RTX4090,
+         r"n8 can't run 4096x65536-bfloat16 on NVIDIA GeForce RTX 4090 \(sm_89\), nothing was launched: it needs "
+         r"thread-block clusters of \d+, which sm_90 and newer have\. No rung runs it\.$"),
+        ("softmax", Shape(8, 8, "float16"), T4,
+         r"s2 can't run 8x8-float16.*dtype = float16, allowed is float32 \(.*No rung runs it\.$"),
+        ("add_rmsnorm", Shape(8, 8), T4, r"a2 can't run 8x8 on Tesla T4 \(sm_75\).*instructions of sm_80 and newer"),
+        ("softmax", Shape(400, 524287, "float16"), RTX5090,
+         r"s8 can't run .* on NVIDIA GeForce RTX 5090 .*bytes of dynamic shared memory.*No rung runs it\.$"),
+    ],
+)  # fmt: skip
+def test_a_shape_that_no_rung_runs_on_a_card_is_refused_by_name(ladder, operator, shape, on, said: str) -> None:
+    """The refusal names rung, shape, card, what is missing, and that no rung of the operator helps there."""
+    with pytest.raises(RefusedError, match=said):
+        ladder.best(operator, shape, on)
+
+
+def test_an_operator_without_a_rule(ladder: Ladder) -> None:
+    """There is no best rung of what has no rule: an error with the operators that have one, or none."""
+    with pytest.raises(UnknownNameError, match="'gemm'; there are rmsnorm, softmax, add_rmsnorm"):
+        ladder.best("gemm", LONG, H200)
+    with pytest.raises(UnknownNameError, match="'softmax'; there are none"):
+        dataclasses.replace(ladder, rules={}).best("softmax", LONG, H200)
+
+
+def test_a_rule_that_names_what_can_not_run_is_an_error(ladder: Ladder) -> None:
+    """A rule is believed only so far as its rung exists, takes the shape, and runs on the card."""
+    for name, error, said in (
+        ("s9", UnknownNameError, "no rung 's9'"),
+        ("s4", RefusedError, "s4 can't run 4096x65536, .*N <= 8192"),
+        ("s8", RefusedError, r"s8 can't run 4096x65536 on NVIDIA GeForce RTX 4090.*run it there: s1, s2\.$"),
+    ):
+        wrong = dataclasses.replace(ladder, rules={"softmax": lambda shape, on, name=name: (name, "")})
+        with pytest.raises(error, match=said):
+            wrong.best("softmax", LONG, RTX4090)
+
+
+def test_what_a_card_lacks(ladder: Ladder) -> None:
+    """Newer instructions, clusters, or shared memory; nothing where the rung runs."""
+    short = Shape(4096, 3584)
+    assert lacking(ladder.rung("n6"), short, T4) == "instructions of sm_80 and newer"
+    assert lacking(ladder.rung("n6"), short, RTX4090) == lacking(ladder.rung("n5"), short, T4) == ""
+    found = lacking(ladder.rung("n8"), LONG, RTX4090)
+    assert re.fullmatch(r"thread-block clusters of \d+, which sm_90 and newer have", found)
+    assert lacking(ladder.rung("n8"), LONG, H200) == lacking(ladder.rung("n8"), short, RTX4090) == ""
+    odd = Shape(400, 524287)
+    assert re.fullmatch(r"\d+ bytes of dynamic shared memory.* 101376", lacking(ladder.rung("n8"), odd, RTX5090))
+    assert lacking(ladder.rung("n8"), odd, H200) == ""
+
+
+def test_a_refusal_on_a_card_names_the_rungs_that_run_there(ladder: Ladder) -> None:
+    """With a card those that lack something on it are left out, whether a limit is broken or the card is too old."""
+    wide = Shape(2, 2**16)
+    for rung, on, able in (("s8", RTX4090, "s1, s2"), ("s4", RTX4090, "s1, s2"), ("s4", H200, "s1, s2, s8")):
+        with pytest.raises(RefusedError, match=f": {able}\\.$"):
+            ladder.require(ladder.rung(rung), wide, on)
+    ladder.require(ladder.rung("s8"), wide)  # on no card in particular
+    ladder.require(ladder.rung("s8"), wide, H200)
+
+
+def test_a_type_that_a_rung_does_not_take(ladder: Ladder) -> None:
+    """A rung for float32 refuses 16 bits with the types it takes and the rungs that run it."""
+    with pytest.raises(RefusedError) as raised:
+        ladder.require(ladder.rung("s5"), Shape(8, 2048, "float16"))
+    said = str(raised.value)
+    assert said.startswith("s5 can't run 8x2048-float16, nothing was launched: dtype = float16, allowed is float32 (")
+    assert said.endswith("Rungs of softmax that run it: s6, s7, s8.")
+    limit = Limit("dtype", "why", one_of=("float32", "bfloat16"))
+    assert str(limit) == "float32 or bfloat16"
+    assert [limit.holds(Shape(1, 1, dtype)) for dtype in FLOATS] == [True, False, True]
+    with pytest.raises(RefusedError, match=r"dtype = 'float64' is refused.*allowed are float32, float16, bfloat16"):
+        Shape(1, 1, "float64")
+    assert [str(Shape(8, 1000, dtype)) for dtype in FLOATS] == ["8x1000", "8x1000-float16", "8x1000-bfloat16"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fixing_a_rung_again_changes_nothing(ladder: Ladder, dtype: str) -> None:
+    """At a shape and a card it has real types and launches, and the same after a second time, anywhere."""
+    shape = Shape(4096, 3584, dtype)
+    for rung in ladder.rungs:
+        once = rung.at(shape, H200)
+        assert once.fixed
+        assert once.at(shape, H200) == once.at(LONG, RTX4090) == once
+        assert {a.dtype for a in once.operator.inputs + once.operator.outputs} == {dtype}
+        assert {a.dtype for a in once.scratch} <= {"float32"}
+        assert once.ledger_bytes(shape) == rung.ledger_bytes(shape)
+
+
+def test_a_rung_is_not_fixed_while_a_launch_is_tuned_or_an_array_follows_the_shape(ladder: Ladder) -> None:
+    """Either alone is enough, scratch counts too, and tuning changes no launch that is not tuned."""
+    launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: {"shared": shape.N, "vector": on.sms})
+    assert launch.at(Shape(1, 7), H200) == dataclasses.replace(launch, tune=None, shared=7, vector=132)
+    once = ladder.rung("n3").at(LONG, H200)
+    assert once.fixed
+    assert not dataclasses.replace(once, launches=(*once.launches, launch)).fixed
+    assert once.launches[0].at(LONG, H200) is once.launches[0]
+    loose = dataclasses.replace(once, scratch=(Array("t", ("M",), dtype=ELEMENT),))
+    assert not loose.fixed
+    assert loose.at(Shape(1, 7, "float16"), H200).scratch[0].dtype == "float16"

@@ -1,0 +1,180 @@
+"""A row is spread over threads, vectors and blocks with nothing left out, within what the card has."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pytest_roofline.cards import CARDS, card
+from pytest_roofline.floats import FLOATS, dtype_of
+from pytest_roofline.ladder import Launch, Rung, Shape
+from pytest_roofline.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
+
+COLUMNS = (*range(1, 66), 127, 128, 255, 257, 1000, 1001, 2048, 3584, 8188, 8191, 8192, 8193, 8999, 9000)
+LONG = (12288, 16384, 16385, 24576, 32768, 40000, 65536, 65537, 98304, 152064, 262143, 262144, 524287, 524288)
+ROWS = (1, 32, 400, 4096)
+ON = ("rtx4090", "h200", "a100", "rtx5090", "t4")
+MIDDLE = ((1024, 2), (384, 4), (384, 3))  # threads and blocks, as the ladder asks for
+CASES = [(dtype, name) for dtype in FLOATS for name in ON]
+
+
+def covered(spread: Spread, columns: int) -> None:
+    """The threads have vectors for all of the row, those called full lie within it, and one more would not."""
+    across = spread.threads * spread.cluster  # vectors
+    vectors = columns // spread.width
+    assert columns % spread.width == 0
+    assert across * spread.vectors >= vectors > across * (spread.vectors - 1)
+    assert spread.full == vectors // across
+    assert spread.vectors - 1 <= spread.full <= spread.vectors
+    assert spread.threads % 32 == 0
+    assert 32 <= spread.threads <= 1024
+    assert spread.cluster in CLUSTERS
+
+
+@pytest.mark.parametrize(("dtype", "widest"), [("float32", 4), ("float16", 8), ("bfloat16", 8)])
+def test_a_vector_is_the_widest_that_divides_the_row(dtype: str, widest: int) -> None:
+    """Up to 16 bytes: 4 floats or 8 of 16 bits, half as many for each factor of two that N lacks."""
+    for columns in (*range(1, 18), 1000, 1001, 1002, 1004, 152064, 524287):
+        wanted = next(width for width in (8, 4, 2, 1) if width <= widest and columns % width == 0)
+        assert width_of(Shape(3, columns, dtype)) == wanted
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("thread_bytes", "most"), [(32, 128), (64, 128), (128, 128), (32, 64), (128, 64)])
+def test_a_row_in_registers_is_covered(dtype: str, thread_bytes: int, most: int) -> None:
+    """Of every width, in as few blocks as hold it with so many bytes a thread."""
+    for columns in (*COLUMNS, *LONG):
+        spread = in_registers(Shape(8, columns, dtype), thread_bytes, most)
+        covered(spread, columns)
+        held = spread.vectors * max(4, spread.vector_bytes)
+        assert held <= most or spread.cluster == CLUSTERS[-1]
+        if spread.cluster > 1:
+            half = -(-columns // (spread.width * spread.cluster // 2))
+            assert -(-half // 1024) * max(4, spread.vector_bytes) > most
+        assert (spread.shared, spread.staged) == (0, False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_thread_holds_what_it_is_asked_to(dtype: str) -> None:
+    """3584 columns with 32 bytes a thread take 448 threads in float32 and half of them in 16 bits."""
+    threads = in_registers(Shape(8, 3584, dtype), 32, 128).threads
+    assert threads == 3584 * dtype_of(dtype).itemsize // 32
+
+
+@pytest.mark.parametrize(("dtype", "name"), CASES)
+def test_a_row_in_shared_memory_is_covered_within_the_cards_limits(dtype: str, name: str) -> None:
+    """Of every width and few or many rows: what a block and an SM take fits, and a vector at least is staged."""
+    on = card(name)
+    for columns in (*COLUMNS, *LONG):
+        for rows in ROWS:
+            for kept in (0, 1, 4):
+                for middle in MIDDLE:
+                    spread = in_shared(Shape(rows, columns, dtype), on, kept, middle)
+                    covered(spread, columns)
+                    assert spread.staged
+                    assert 0 <= spread.kept <= min(kept, spread.vectors - 1)
+                    size = max(4, spread.vector_bytes)
+                    assert spread.shared == (spread.vectors - spread.kept) * spread.threads * size
+                    if (spread.cluster == 1 or on.has_clusters) and columns < 2**18:
+                        fits(spread, on)
+
+
+def fits(spread: Spread, on) -> None:
+    """With the partial results of all warps, two floats each, and the kilobyte that the driver takes of each block."""
+    taken = spread.shared + 8 * spread.cluster * spread.threads // 32
+    assert taken <= on.shared_per_block_optin
+    assert spread.blocks * (taken + 1024) <= on.shared_per_sm
+    assert 1 <= spread.blocks * spread.threads <= on.threads_per_sm
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["h100", "h200", "b200"])
+def test_a_cluster_of_the_data_centre_cards_holds_what_the_limit_says(name: str, dtype: str) -> None:
+    """524288 columns fit 16 blocks of any of them, whatever their type and however odd the row."""
+    for columns in (524288, 524287, 500000, 400001):
+        spread = in_shared(Shape(8, columns, dtype), card(name), 4, MIDDLE[0])
+        covered(spread, columns)
+        fits(spread, card(name))
+
+
+def test_few_rows_are_split_and_many_are_not() -> None:
+    """Eight rows of 64 KiB go over more blocks than 4096 do; a card without clusters never splits what fits."""
+    few, many = (in_shared(Shape(rows, 16384), card("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
+    assert few > many == 1
+    assert in_shared(Shape(8, 16384), card("rtx4090"), 4, MIDDLE[1]).cluster == 1
+    assert in_shared(Shape(8, 8193), card("h200"), 0, MIDDLE[1]).cluster <= 2  # parts of under 32 KiB are not worth it
+
+
+def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
+    """Rather than keep the whole row in registers, fewer blocks are wanted, down to what does not fit at all."""
+    for kilobytes in (5, 9, 16):
+        small = dataclasses.replace(card("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
+        for columns in (1024, 2048, 4096):
+            spread = in_shared(Shape(4096, columns), small, 4, MIDDLE[1])
+            assert spread.kept <= spread.vectors - 1
+            assert spread.shared > 0
+
+
+def test_what_no_block_holds_asks_for_too_much() -> None:
+    """Without clusters a row of 256 KiB comes out as one all the same, and what no cluster holds as the largest one."""
+    spread = in_shared(Shape(8, 65536), card("rtx4090"), 0, MIDDLE[1])
+    assert spread.cluster > 1
+    beyond = in_shared(Shape(8, 2**21), card("h200"), 0, MIDDLE[1])
+    assert beyond.cluster == CLUSTERS[-1]
+    assert beyond.shared > card("h200").shared_per_block_optin
+
+
+def test_macros_are_text_and_say_what_the_launch_is() -> None:
+    """Each field is a macro by name, bools as C++ has them; KEPT is there where the row is in shared memory."""
+    spread = Spread("bfloat16", 8, 96, 5, 4, cluster=2, kept=1, blocks=3)
+    named = "ELEMENT=bfloat16 WIDTH=8 THREADS=96 VECTORS=5 FULL=4 CLUSTER=2 BLOCKS=3 KEEP_X=true KEEP_Y=false"
+    made = spread.launch(KEEP_X=True, KEEP_Y=False)
+    assert " ".join(f"{name}={value}" for name, value in made["defines"]) == named
+    assert (made["block"], made["cluster"], made["vector"]) == ((96, 1, 1), 2, 16)
+    assert (made["unrolled"], made["shared"]) == (40, 0)
+    staged = dataclasses.replace(spread, staged=True).launch()
+    assert ("KEPT", "1") in staged["defines"]
+    assert (staged["unrolled"], staged["shared"]) == (None, 4 * 96 * 16)
+    assert all(isinstance(value, str) for _, value in (*made["defines"], *staged["defines"]))
+
+
+def test_a_narrow_vector_takes_a_word_of_shared_memory() -> None:
+    """One element of 16 bits lies in 4 bytes there, and is accessed by 2."""
+    spread = Spread("float16", 1, 64, 3, 2, staged=True)
+    assert (spread.vector_bytes, spread.shared, spread.chunk) == (2, 3 * 64 * 4, 3 * 64 * 4)
+
+
+def test_the_grid_is_of_whole_clusters() -> None:
+    """So many blocks side by side for each row, and the launch goes by rows; equal grids are one function."""
+    made = Spread("float32", 4, 64, 1, 1, cluster=4).launch()
+    assert made["grid"](Shape(70000, 8)) == (280000, 1, 1)
+    assert blocks_a_row(4) is made["grid"]
+    launch = Launch("k", ("x",), ("x",), (), grid=made["grid"], cluster=4)
+    assert launch.goes_by_rows(Shape(5, 8))
+    assert not dataclasses.replace(launch, cluster=2).goes_by_rows(Shape(5, 8))
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_every_launch_of_the_ladder_is_covered(shipped, name: str) -> None:
+    """The macros of each tuned launch of each rung that runs on a card spread the row over its block and grid."""
+    on = card(name)
+    for rung in shipped.rungs:
+        for columns in (1, 1000, 1001, 3584, 8191, 8192, 8193, 65536, 152064, 262143):
+            for dtype in rung.dtypes:
+                shape = Shape(4096, columns, dtype)
+                if rung.broken_limit(shape) is None:
+                    spread_of(rung.at(shape, on), shape)
+
+
+def spread_of(rung: Rung, shape: Shape) -> None:
+    for launch in rung.launches:
+        macros = dict(launch.defines)
+        if "CLUSTER" not in macros or "VECTORS" not in macros:
+            continue  # a loop of any length, or float4 alone
+        numbers = [int(macros[name]) for name in ("WIDTH", "THREADS", "VECTORS", "FULL", "CLUSTER")]
+        covered(Spread(shape.dtype, *numbers), shape.N)
+        assert (launch.block[0], launch.cluster) == (numbers[1], numbers[4])
+        assert launch.vector == numbers[0] * np.dtype(dtype_of(macros["ELEMENT"])).itemsize
+        assert launch.goes_by_rows(shape)
