@@ -10,14 +10,15 @@ does not look for, are left out. Exit code 0 if the two agree everywhere, 1 if t
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import runpy
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pytest_roofline.cards import Card
 from pytest_roofline.check import images_of
 from pytest_roofline.compile import Image
 from pytest_roofline.device import NOT_CHECKED
@@ -25,36 +26,43 @@ from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
 from pytest_roofline.gpu.child import ChildJob, rung_job
 from pytest_roofline.gpu.sanitizer import Tool, check, nearest_shape
 from pytest_roofline.gpu.sanitizer_report import FINDINGS, Report
-from pytest_roofline.ladder import Rung, Shape
+from pytest_roofline.ladder import Ladder, Rung, Shape, lacking
 from pytest_roofline.session import Session, Settings
 from pytest_roofline.simulated import BETWEEN_BLOCKS
 
 ROOT = Path(__file__).parents[1]
+MUTANTS = ROOT / "tests" / "mutants"
 WANTED = Shape(8, 1000)
-Case = tuple[str, Rung, Mapping[str, Image]]
+SPLIT = Shape(8, 60000)  # over a cluster of blocks
+Case = tuple[str, Rung, Shape, Mapping[str, Image]]
 
 
-def mutants() -> list[Any]:
-    """The mutants of tests/mutants, which are no package."""
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tests" / "mutants" / "test_mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return list(module.ALL)
+def mutants() -> list[tuple[Any, Shape]]:
+    """The mutants of all files of tests/mutants, which is no package, with a shape at which each is to run."""
+    sys.path[:0] = [str(MUTANTS), str(ROOT / "tests" / "correctness")]
+    found = []
+    for path in sorted(MUTANTS.glob("test_*.py")):
+        usual = SPLIT if path.stem.endswith("cluster") else WANTED
+        found += [one if isinstance(one, tuple) else (one, usual) for one in runpy.run_path(str(path))["ALL"]]
+    return found
 
 
-def cases(session: Session, only: str) -> Iterator[Case]:
-    ladder, arch = session.ladder, session.gpu.arch
+def cases(ladder: Ladder, card: Card, only: str) -> Iterator[Case]:
+    """Every rung and every mutant that ``card`` can run, in both builds."""
+    broken = [(str(one), ladder.rung(one.rung), shape, one) for one, shape in mutants()]
+    shipped = [(rung.name, rung, shape, None) for rung in ladder.rungs for shape in (WANTED, SPLIT)]
     for volatile in (False, True):
-        build = "volatile" if volatile else "plain"
-        for rung in ladder.rungs:
-            if only in rung.name:
-                yield f"{rung.name} {build}", rung, images_of(ladder, rung, arch, volatile)
-        for mutant in mutants():
-            if only in str(mutant):
-                yield f"{mutant} {build}", ladder.rung(mutant.rung), mutant.images(ladder, arch, volatile)
+        for name, rung, wanted, mutant in [*shipped, *broken]:
+            if only not in name or (wanted == SPLIT and rung.broken_limit(SPLIT)):
+                continue
+            shape = nearest_shape(rung, wanted) if wanted == WANTED else wanted
+            if lacking(rung, shape, card):
+                continue
+            if mutant is None:
+                images = images_of(ladder, rung.at(shape, card), card.arch, volatile)
+            else:
+                images = mutant.images(ladder, card, shape, volatile)
+            yield f"{name} {shape} {'volatile' if volatile else 'plain'}", rung.at(shape, card), shape, images
 
 
 def racing(report: Report) -> set[str] | None:
@@ -93,18 +101,18 @@ def main() -> int:
         print(f"not checked: {tool.canary('racecheck')}", file=sys.stderr)
         return 2
     print(session.header())
-    named = list(cases(session, options.only))
+    named = list(cases(session.ladder, session.gpu.card, options.only))
 
     def real(case: Case) -> tuple[set[str] | None, Report]:
-        name, rung, images = case
-        job = rung_job(ladder, rung, nearest_shape(rung, WANTED), images, session.gpu.index, verify=False, note=name)
+        name, rung, shape, images = case
+        job = rung_job(ladder, rung, shape, images, session.gpu.index, verify=False, note=name)
         return really_racing(tool.tool, rung, job)
 
     with ThreadPoolExecutor(options.workers) as pool:
         reports = list(pool.map(real, named))
     rows, wrong = [], 0
-    for (name, rung, images), (theirs, report) in zip(named, reports, strict=True):
-        simulated = session.simulated.check("racecheck", rung, nearest_shape(rung, WANTED), images)
+    for (name, rung, shape, images), (theirs, report) in zip(named, reports, strict=True):
+        simulated = session.simulated.check("racecheck", rung, shape, images, session.gpu.card)
         ours = racing(simulated)
         same = ours is not None and ours == theirs
         wrong += not same

@@ -180,10 +180,10 @@ def check_inputs(operator: Operator, shape: Shape, inputs: Mapping[str, np.ndarr
 def images_of(ladder: Ladder, rung: Rung, arch: str, volatile: bool = False) -> dict[str, Image]:
     """The rung's sources compiled for ``arch``, by the path in the declaration.
 
-    A rung that is not fixed for a shape is compiled for the operator's default one.
+    Errors: :class:`DeclarationError` for a rung whose kernels are compiled for a shape, and that is not fixed for one.
     """
-    if not rung.fixed:
-        rung = rung.at(rung.operator.default_shape, card_of(arch))
+    if tuned := [launch.kernel for launch in rung.launches if launch.tune is not None]:
+        raise DeclarationError(f"{rung.name}: {', '.join(tuned)} is compiled for a shape; give rung.at(shape, card)")
     images = {}
     for launch in rung.launches:
         path = rung.source_of(launch)

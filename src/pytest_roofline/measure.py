@@ -27,16 +27,18 @@ def copy_bytes(rung: Rung, shape: Shape) -> int:
 class Bench:
     """A device with a calibrated stopwatch, on which the rungs of one ladder are timed.
 
-    All kernels of the ladder are loaded first, in its order, so that code lies the same whatever is then selected.
+    All kernels of the ladder are loaded first, in its order, so that code lies the same whatever is then selected; those
+    that are compiled for their shape at the default one only.
     """
 
     def __init__(self, ladder: Ladder, device: CudaDevice) -> None:
         self.ladder, self.device = ladder, device
         for rung in ladder.rungs:
             with contextlib.suppress(CompileError, DeviceError):  # a broken rung's own job says what is wrong with it
-                images = images_of(ladder, rung, device.arch)
-                for launch in rung.launches:
-                    device.load(images[rung.source_of(launch)], launch.kernel)
+                fixed = rung.at(rung.operator.default_shape, device.card)
+                images = images_of(ladder, fixed, device.arch)
+                for launch in fixed.launches:
+                    device.load(images[fixed.source_of(launch)], launch.kernel)
         self.stopwatch = Stopwatch(device)
         self.copies: dict[tuple[int, str], float] = {}
         self.times: dict[tuple[str, Shape, str], Measurement] = {}

@@ -73,6 +73,7 @@ class Session:
     settings: Settings
     records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
     simulated_tests: int = 0
+    substituted: int = 0  # runs that the device could not do, on a simulated one that can
     not_counted: str = ""  # why ncu counted nothing, where it was asked to
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
 
@@ -133,13 +134,16 @@ class Session:
         """What kernels are checked on: the GPU if there is one, else the simulator."""
         return self.simulator if isinstance(self._gpu, str) else self._gpu
 
-    def able(self, rung: Rung, shape: Shape) -> cuda.CudaDevice | SimDevice:
-        """The device, or a simulated one where it lacks what ``rung`` needs at ``shape``, such as clusters."""
-        return self.newer_simulator if lacking(rung, shape, self.device.card) else self.device
+    def device_for(self, rung: Rung, shape: Shape) -> cuda.CudaDevice | SimDevice:
+        """The device; a simulated H200 where that lacks what ``rung`` needs at ``shape``, such as clusters."""
+        if not lacking(rung, shape, self.device.card):
+            return self.device
+        self.substituted += 1
+        return self.newer_simulator
 
     @cached_property
     def newer_simulator(self) -> SimDevice:
-        """A simulated device with clusters of blocks, for rungs that the card of --roofline-card can't run."""
+        """A simulated H200, for rungs that the GPU, or the card of --roofline-card, can't run."""
         return SimDevice("h200")
 
     @cached_property
@@ -235,6 +239,9 @@ class Session:
         if self.missing and self.simulated_tests:
             told = f"{self.simulated_tests} tests used the simulator (PTX of {self.device.arch}), none of them a GPU"
             found.append(("roofline: simulated", [told]))
+        if self.substituted:
+            why = f"{self.substituted} runs were simulated as an {self.newer_simulator.name}"
+            found.append(("roofline: simulated for want of", [f"{why}: {self.device.name} lacks what they need"]))
         if self.warnings:
             found.append(("roofline: warnings of the simulator", list(self.warnings)))
         return found
@@ -278,21 +285,30 @@ class Session:
                 "no compute-sanitizer was found, so its tests are skipped (their reason says where it was looked for)"
             )
 
-    def kernel(self, name: str) -> Any:
-        """The kernel ``name`` of a declared launch: on a GPU a CuPy RawKernel, else one that is called alike."""
-        launches = [(rung, launch) for rung in self.ladder.rungs for launch in rung.launches]
-        sources = {rung.source_of(launch): rung for rung, launch in launches if launch.kernel == name}
+    def kernel(self, name: str, shape: Shape | None = None) -> Any:
+        """The kernel ``name`` of a declared launch: on a GPU a CuPy RawKernel, else one that is called alike.
+
+        One that is compiled for its shape needs ``shape``.
+        """
+        launches = [(rung, one) for rung in self.ladder.rungs for one in rung.launches]
+        tuned = any(one.tune is not None for _, one in launches if one.kernel == name)
+        if tuned and shape is None:
+            raise UnknownNameError(f"kernel {name!r} is compiled for its shape: kernels({name!r}, Shape(M, N))")
+        # The first rung that launches it: later ones use it as it is.
+        sources = {rung.source_of(one): rung for rung, one in reversed(launches) if one.kernel == name}
         if not sources:
-            names = dict.fromkeys(launch.kernel for _, launch in launches)
+            names = dict.fromkeys(one.kernel for _, one in launches)
             raise UnknownNameError(f"there is no kernel {name!r}; declared are {', '.join(names)}")
         if len(sources) > 1:
             raise UnknownNameError(f"kernel {name!r} is in {' and '.join(sources)}: give them different names")
         (source, rung), *_ = sources.items()
-        return self.device.load(images_of(self.ladder, rung, self.device.arch)[source], name)
+        device = self.device_for(rung, shape or rung.operator.default_shape)
+        fixed = rung.at(shape or rung.operator.default_shape, device.card)
+        return device.load(images_of(self.ladder, fixed, device.arch)[source], name)
 
     def check(self, rung: Rung, shape: Shape, inputs: Mapping[str, np.ndarray] | None = None) -> Accuracy:
         """Run ``rung`` once on the device and compare with the reference."""
-        return check(self.able(rung, shape), self.ladder, rung, shape, inputs)
+        return check(self.device_for(rung, shape), self.ladder, rung, shape, inputs)
 
     @cached_property
     def sanitizer(self) -> sanitizer.Sanitizer:
@@ -316,7 +332,7 @@ class Session:
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
         note = VOLATILE if volatile else ""
-        device = self.able(rung, shape)
+        device = self.device_for(rung, shape)
         rung = rung.at(shape, device.card)
         try:
             images = images or images_of(self.ladder, rung, device.arch, volatile)

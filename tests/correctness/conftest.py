@@ -38,7 +38,7 @@ def rung_outputs(device, roofline_session, ladder):
     """``rung_outputs(rung, shape, inputs, scalars=None)`` runs the rung once and returns its outputs on the host."""
 
     def run(rung, shape, inputs, scalars=None):
-        used = roofline_session.able(rung, shape)
+        used = roofline_session.device_for(rung, shape)
         job = Job(used, ladder, rung, shape, inputs, scalars=scalars)
         job.run()
         used.synchronize()

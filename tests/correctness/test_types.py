@@ -27,7 +27,7 @@ def test_c11_results_are_rounded_once(roofline_session, device, ladder, dtype, c
     """Every value is what the right one, within float32's error, rounds to: after the weight, once, to nearest even."""
     shape = Shape(4, columns, dtype)
     for rung in rungs_of(ladder, shape):
-        job = Job(roofline_session.able(rung, shape), ladder, rung, shape)
+        job = Job(roofline_session.device_for(rung, shape), ladder, rung, shape)
         job.run()
         job.device.synchronize()
         assert set(wrongly_rounded(job).values()) == {0}, rung.name

@@ -48,7 +48,7 @@ def answers(device, roofline_session, ladder):
 
     def run(mutant, shape, inputs=None, clusters=False):
         rung = ladder.rung(mutant.rung)
-        used = roofline_session.able(rung, shape)
+        used = roofline_session.device_for(rung, shape)
         if clusters and not used.card.has_clusters:
             used = roofline_session.newer_simulator
         check(used, ladder, rung, shape, inputs, mutant.images(ladder, used.card, shape))

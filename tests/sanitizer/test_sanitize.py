@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = [(rung, nearest_shape(rung, WANTED)) for rung in session.ladder.rungs]
     for rung in session.ladder.rungs:
         if rung.broken_limit(SPLIT) is None:
-            card = session.able(rung, SPLIT).card
+            card = session.device_for(rung, SPLIT).card
             clusters = [launch.at(SPLIT, card).cluster for launch in rung.launches]
             if max(clusters) > 1 and (session.missing or not lacking(rung, SPLIT, session.gpu.card)):
                 cases.append((rung, SPLIT))

@@ -1,0 +1,56 @@
+"""The scripts that need a GPU, as far as they can be held without one."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_roofline.cards import card
+from pytest_roofline.ladder import Shape
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """``script(name)``: the globals of a script; the import path and what it loads are put back."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def run(name):
+        return runpy.run_path(str(SCRIPTS / name))
+
+    before = set(sys.modules)
+    yield run
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("only", ["n6", "barrier", "a2", "s8"])
+def test_against_racecheck_finds_rungs_and_mutants_in_both_builds(script, shipped, only):
+    """Each case has a rung fixed for its shape and its images, long rows split over a cluster; both builds alike."""
+    found = list(script("against_racecheck.py")["cases"](shipped, card("h200"), only))
+    names = [name.rsplit(" ", 1) for name, *_ in found]
+    assert {build for _, build in names} == {"plain", "volatile"}
+    assert len(names) == 2 * len({name for name, _ in names})
+    for _, rung, shape, images in found:
+        assert set(images) == set(rung.sources())
+        for launch in rung.launches:
+            assert images[rung.source_of(launch)].defines == launch.defines, shape
+
+
+def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
+    """All ways hold the row, the rule's is the first, and a kernel that knows no eviction priority is not given one."""
+    tune = script("tune.py")
+    for name, shape in (("n8", Shape(4096, 65536)), ("s6", Shape(1, 2048)), ("a2", Shape(8192, 3584, "bfloat16"))):
+        ways = list(tune["ways"](shipped.rung(name), shape, card("h200")))
+        assert ways[0] == ("rule", shipped.rung(name).at(shape, card("h200")))
+        assert len(ways) > 5
+        for _, rung in ways:
+            macros = dict(rung.launches[-1].defines)
+            held = ("WIDTH", "THREADS", "VECTORS", "CLUSTER")
+            width, threads, vectors, cluster = (int(macros[key]) for key in held)
+            assert width * threads * vectors * cluster >= shape.N
+            assert ("KEEP_X" in macros) == (name != "s6")
