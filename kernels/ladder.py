@@ -138,8 +138,8 @@ DIVIDE = Launch(
     source="softmax/s1_three_kernels.cu",
 )
 
-NORM = Launch("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
-NORMALISE = Launch("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
+RMSNORM_ROW = Launch("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
+SOFTMAX_ROW = Launch("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
 
 RUNGS = (
     Rung(
@@ -204,7 +204,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n5_width.cu",
         "n4 compiled for its width",
-        launches=(replace(NORM, kernel="rms_n5", tune=spreads.for_width),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n5", tune=spreads.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -217,7 +217,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n6_one_barrier.cu",
         "one barrier, the weight on its way early",
-        launches=(replace(NORM, kernel="rms_n6", tune=spreads.row),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n6", tune=spreads.row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -232,7 +232,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n7_keep.cu",
         "y stays in L2 where it can",
-        launches=(replace(NORM, kernel="rms_n7", tune=spreads.kept_row),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n7", tune=spreads.kept_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -246,7 +246,7 @@ RUNGS = (
         RMSNORM,
         "rmsnorm/n8_cluster.cu",
         "a long row in shared memory, over a cluster of blocks",
-        launches=(replace(NORM, kernel="rms_n8", tune=spreads.long_row),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n8", tune=spreads.long_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         alignment=16,
         dtypes=FLOATS,
@@ -316,7 +316,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s5_once.cu",
         "the maximum first: one exponential an element",
-        launches=(replace(NORMALISE, kernel="sm_s5", tune=spreads.for_width),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s5", tune=spreads.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -329,7 +329,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s6_one_barrier.cu",
         "one barrier: exponentials around the warp's maximum",
-        launches=(replace(NORMALISE, kernel="sm_s6", tune=spreads.softmax_row),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s6", tune=spreads.softmax_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -344,7 +344,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s7_keep.cu",
         "y stays in L2 where it can",
-        launches=(replace(NORMALISE, kernel="sm_s7", tune=spreads.kept_softmax_row),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", tune=spreads.kept_softmax_row),),
         limits=(BLOCK_ROW,),
         alignment=16,
         dtypes=FLOATS,
@@ -358,7 +358,7 @@ RUNGS = (
         SOFTMAX,
         "softmax/s8_cluster.cu",
         "a long row in shared memory, over a cluster of blocks",
-        launches=(replace(NORMALISE, kernel="sm_s8", tune=spreads.long_softmax_row),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s8", tune=spreads.long_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         alignment=16,
         dtypes=FLOATS,
@@ -427,6 +427,7 @@ RULES = {
 
 
 def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:
+    """Every operator at its usual width."""
     hidden, context = Shape(rows, 3584, dtype), Shape(rows, 2048, dtype)
     return {"rmsnorm": (hidden,), "softmax": (context,), "add_rmsnorm": (hidden,)}
 

@@ -44,7 +44,8 @@ struct Place {
     }
 };
 
-// Hands the value of each warp to every block of the row, where all can read it after row_barrier().
+// Hands the value of each warp to every block of the row, where all can read it after row_barrier(). Slot is volatile
+// float in a build with volatile shared arrays.
 template <typename Slot>
 __device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float value) {
     if constexpr (CLUSTER == 1) {
@@ -92,7 +93,7 @@ __device__ __forceinline__ float over_partials(float identity, int lane, Value v
     return v;
 }
 
-// Sum over the row, for every thread. Called once a launch, after one cluster_arrive().
+// Sum over the row, for every thread. Called once a launch; where CLUSTER > 1 after one cluster_arrive().
 __device__ __forceinline__ float row_sum(float v, const Place& at) {
     __shared__ float partial[PARTIALS];
     v = warp_sum(v);
@@ -106,7 +107,7 @@ __device__ __forceinline__ float row_sum(float v, const Place& at) {
 __device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
     __shared__ float maximum[PARTIALS];
     __shared__ float sum[PARTIALS];
-    cluster_wait();
+    cluster_wait();  // as in row_sum()
     hand_over(maximum, at, v.m);
     hand_over(sum, at, v.s);
     row_barrier();

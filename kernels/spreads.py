@@ -1,6 +1,7 @@
 """How rungs from n5 and s5 on are launched: what each is compiled for at a shape on a card, and which one to use there.
 
-Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200 (scripts/tune.py).
+Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200 (scripts/tune.py); on other
+cards they are a guess.
 """
 
 from __future__ import annotations
@@ -15,6 +16,42 @@ from pytest_roofline.rows import Spread, in_registers, in_shared
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
 CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks holds three arrays in registers
+FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
+MOST_BYTES = 128  # of a row that a thread holds in registers
+MOST_BYTES_OF_EACH = 64  # of each of three arrays
+FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
+FAR_BEYOND_L2 = 4  # times the L2 cache, from which x too is kept in it
+ALL_THREADS_ROW = 64 * 1024  # bytes of a row up to which n8 gives it 1024 threads
+SHORT_SOFTMAX_ROW = 8 * 1024  # bytes of a row up to which s6 and s7 give it few threads
+
+
+def row_nbytes(shape: Shape) -> int:
+    """Bytes of one row of x."""
+    return shape.N * dtype_of(shape.dtype).itemsize
+
+
+def x_nbytes(shape: Shape) -> int:
+    """Bytes of x."""
+    return shape.M * row_nbytes(shape)
+
+
+def leaves_room_in_l2(shape: Shape, card: Card) -> bool:
+    """Whether x and y leave a part of the L2 cache to others, so that nothing has to be kept in it."""
+    return 2 * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
+
+
+def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
+    """Bytes of a row for each thread of a block.
+
+    Few rows: 32. 16-bit types: 64. float32: 128 where x and y fit the L2 cache, and for short rows of a softmax, so
+    that more rows are under way; else 32.
+    """
+    if FEW * card.sms >= shape.M:
+        return 32
+    if shape.dtype != "float32":
+        return 64
+    short = softmax and row_nbytes(shape) <= SHORT_SOFTMAX_ROW
+    return 128 if short or 2 * x_nbytes(shape) <= card.l2_bytes else 32
 
 
 def for_width(shape: Shape, card: Card) -> dict[str, Any]:
@@ -24,85 +61,66 @@ def for_width(shape: Shape, card: Card) -> dict[str, Any]:
     return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
 
 
-def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
-    """Bytes of a row for each thread of a block, by measuring (scripts/tune.py, H200).
-
-    Few rows want threads; where a grid fills the card a few times, few threads a row leave more rows under way.
-    """
-    if 2 * card.sms >= shape.M:
-        return 32
-    if shape.dtype != "float32":
-        return 64
-    small_row = softmax and row_nbytes(shape) <= shape.M * 8192
-    return 128 if small_row or 2 * row_nbytes(shape) <= card.l2_bytes else 32
+def in_block(shape: Shape, card: Card, softmax: bool = False) -> Spread:
+    """n6, n7, s6, s7: in the registers of one block."""
+    return in_registers(shape, thread_bytes(shape, card, softmax), MOST_BYTES)
 
 
 def row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n6: in the registers of one block."""
-    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch()
+    """n6."""
+    return in_block(shape, card).launch()
 
 
 def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """s6: as n6."""
-    return in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128).launch()
-
-
-def row_nbytes(shape: Shape) -> int:
-    """Bytes of x."""
-    return shape.M * shape.N * dtype_of(shape.dtype).itemsize
-
-
-def fits_l2(shape: Shape, card: Card) -> bool:
-    """Whether x and y leave a quarter of the L2 cache to others, so that nothing has to be kept in it."""
-    return 2 * row_nbytes(shape) <= 0.75 * card.l2_bytes
+    """s6."""
+    return in_block(shape, card, softmax=True).launch()
 
 
 def stays(shape: Shape, card: Card) -> dict[str, bool]:
     """Which arrays shall be the last to leave the L2 cache of ``card``."""
-    return {"KEEP_X": row_nbytes(shape) > 4 * card.l2_bytes, "KEEP_Y": not fits_l2(shape, card)}
+    far = x_nbytes(shape) > FAR_BEYOND_L2 * card.l2_bytes
+    return {"KEEP_X": far, "KEEP_Y": not leaves_room_in_l2(shape, card)}
 
 
 def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
     """n7: as n6, with eviction priorities."""
-    return in_registers(shape, thread_bytes(shape, card), most_bytes=128).launch(**stays(shape, card))
+    return in_block(shape, card).launch(**stays(shape, card))
 
 
 def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
     """s7: as s6, with eviction priorities."""
-    spread = in_registers(shape, thread_bytes(shape, card, softmax=True), most_bytes=128)
-    return spread.launch(**stays(shape, card))
+    return in_block(shape, card, softmax=True).launch(**stays(shape, card))
 
 
 def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     """n8, s8: in shared memory, over as many blocks as it takes.
 
-    A 16-bit vector of a softmax that waits in registers is eight floats there.
+    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does.
     """
     if not softmax:
-        whole = row_nbytes(shape) <= shape.M * 65536
-        return in_shared(shape, card, most_kept=4, middle=(1024, 2) if whole else (384, 4))
-    if shape.dtype == "float32":
-        return in_shared(shape, card, most_kept=6, middle=(256, 4))
-    return in_shared(shape, card, most_kept=1, middle=(256, 3))
+        return in_shared(shape, card, 4, (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4))
+    return in_shared(shape, card, 6, (256, 4)) if shape.dtype == "float32" else in_shared(shape, card, 1, (256, 3))
 
 
 def long_row(shape: Shape, card: Card) -> dict[str, Any]:
-    beyond = not fits_l2(shape, card)
+    """n8."""
+    beyond = not leaves_room_in_l2(shape, card)
     spread = long_spread(shape, card, softmax=False)
     room = spread.threads * spread.blocks < card.threads_per_sm  # a full SM has no registers left for the policy
     return spread.launch(KEEP_X=beyond, KEEP_Y=beyond and room)
 
 
 def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    beyond = not fits_l2(shape, card)
+    """s8."""
+    beyond = not leaves_room_in_l2(shape, card)
     return long_spread(shape, card, softmax=True).launch(KEEP_X=beyond, KEEP_Y=beyond)
 
 
 def added(shape: Shape, card: Card) -> dict[str, Any]:
     """The first launch of a1: no row in registers, so a loop of any length."""
     spread = in_registers(shape, 32, most_bytes=2**40)
-    keep = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
-    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in keep.items())}
+    named = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
+    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in named.items())}
 
 
 def normed(shape: Shape, card: Card) -> dict[str, Any]:
@@ -112,41 +130,47 @@ def normed(shape: Shape, card: Card) -> dict[str, Any]:
     return {"kernel": "rms_n8", "source": "rmsnorm/n8_cluster.cu"} | long_row(shape, card)
 
 
-def fused(shape: Shape, card: Card) -> dict[str, Any]:
+def fused_spread(shape: Shape, card: Card) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
-    spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # of each of three arrays
-    return spread.launch(**stays(shape, card))
+    return in_registers(shape, thread_bytes(shape, card), MOST_BYTES_OF_EACH)
 
 
-def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str]) -> tuple[str, str]:
+def fused(shape: Shape, card: Card) -> dict[str, Any]:
+    """a2, with n7's eviction priorities."""
+    return fused_spread(shape, card).launch(**stays(shape, card))
+
+
+def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
     """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
     few, many, long, any_length = names
     if card.capability < 80:
         return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
     if shape.N <= BLOCK_COLUMNS:
-        if fits_l2(shape, card):
-            return few, f"a row fits the registers of a block, and x and y fit the L2 cache of {card.name}"
-        return many, f"a row fits the registers of a block, and x and y together fill the L2 cache of {card.name}"
-    spread = long_spread(shape, card, softmax=long == "s8") if shape.N <= CLUSTER_COLUMNS else None
+        name = few if leaves_room_in_l2(shape, card) else many
+        takes = "at most" if name == few else "over"
+        share = f"x and y take {takes} three quarters of the L2 cache of {card.name}"
+        return name, f"a row fits the registers of a block, and {share}"
+    spread = long_spread(shape, card, softmax) if shape.N <= CLUSTER_COLUMNS else None
     holds = spread and spread.shared <= card.shared_per_block_optin and (spread.cluster == 1 or card.has_clusters)
-    if spread and (holds or shape.dtype != "float32"):
+    if spread and (
+        holds or shape.dtype != "float32"
+    ):  # 16 bits: nothing else runs it, and a refusal says what it needs
         over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
         return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
     return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
 
 
 def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("n6", "n7", "n8", "n2"))
+    return best_of(shape, card, ("n6", "n7", "n8", "n2"), softmax=False)
 
 
 def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("s6", "s7", "s8", "s2"))
+    return best_of(shape, card, ("s6", "s7", "s8", "s2"), softmax=True)
 
 
 def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
-    if shape.N <= CLUSTER_REGISTER_COLUMNS:
-        spread = in_registers(shape, thread_bytes(shape, card), most_bytes=64)  # as in fused()
-        if spread.cluster == 1 or card.has_clusters:
-            return "a2", "h stays in registers and is not read again"
-        return "a1", f"a row is too long for the registers of a block, and {card.name} has no clusters of them"
-    return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
+    if shape.N > CLUSTER_REGISTER_COLUMNS:
+        return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
+    if fused_spread(shape, card).cluster == 1 or card.has_clusters:
+        return "a2", "h stays in registers and is not read again"
+    return "a1", f"a row is too long for the registers of a block, and {card.name} has no clusters of them"

@@ -92,7 +92,8 @@ __device__ __forceinline__ unsigned long long kept_in_l2() {
     return policy;
 }
 
-// One access of VECTOR_BYTES at a multiple of them. The inputs are read-only for the whole launch (.nc).
+// One access of VECTOR_BYTES at a multiple of them. The inputs are read-only for the whole launch (.nc). KEEP holds for
+// accesses of 16 bytes; narrower ones ignore it, here and below.
 template <bool KEEP = false>
 __device__ __forceinline__ Vector load(const Element* from) {
     Vector v;

@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_roofline import verdict
 from pytest_roofline.declaration import load
+from pytest_roofline.device import NOT_CHECKED
 from pytest_roofline.ladder import Ladder
 from pytest_roofline.report import ladder_table, results_table
 
@@ -58,17 +59,19 @@ def hardware(run: dict[str, Any]) -> str:
 
 
 def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
-    """Every prediction with its value and verdict in the baseline."""
+    """Every prediction with its value and verdict in docs/ladder_h200.json; not checked where it was not timed."""
     infos = [bench["extra_info"] for bench in run["benchmarks"]]
-    none: dict[Any, Any] = {}
+    found = verdict.verdicts(ladder, infos, {}, run["machine_info"]["roofline"]["l2_bytes"])
+    told = {(one.rung, one.shape, one.prediction): one for one in found}
     lines = ["| rung | rows x N | what | predicted | because | measured | verdict |", "|---|---|---|---|---|---|---|"]
-    for one in verdict.verdicts(ladder, infos, none, run["machine_info"]["roofline"]["l2_bytes"]):
-        p = one.prediction
-        value = "-" if one.value is None else f"{one.value:.2f}"
-        what = QUANTITIES[p.quantity].format(p.than)
-        lines.append(
-            f"| {one.rung} | {one.shape} | {what} | {p.low:g} to {p.high:g} | {p.why} | {value} | {one.verdict} |"
-        )
+    for rung in ladder.rungs:
+        for p in rung.predictions:
+            for shape in verdict.shapes_of(ladder, rung, p):
+                one = told.get((rung.name, shape, p))
+                value = "-" if one is None or one.value is None else f"{one.value:.2f}"
+                cells = [rung.name, str(shape), QUANTITIES[p.quantity].format(p.than), f"{p.low:g} to {p.high:g}"]
+                cells += [p.why, value, one.verdict if one else NOT_CHECKED]
+                lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -1,6 +1,7 @@
 // a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
 // long rows are split over a cluster of blocks.
 // Ledger 16N a row in float32: the second read of h is gone.
+// Eviction priorities as in n7.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.
 #include "../row.cuh"
@@ -8,7 +9,7 @@
 extern "C" __global__ void ROW_KERNEL
 add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,
            Element* __restrict__ h, Element* __restrict__ y, int N, float eps) {
-    cluster_arrive();
+    cluster_arrive();  // this block runs: others may write into its shared memory once all have arrived
     Place at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;

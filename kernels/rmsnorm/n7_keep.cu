@@ -2,7 +2,7 @@
 // it. The ledger stays at 8N a row.
 // Why it should be faster: what is left of y in the cache at the end of the launch has not been written to DRAM. Rows
 // are still read once. It serves this launch: the next one finds lines that it may not need.
-// Limits: as n6; x and y together larger than the L2 cache, or it is n6.
+// Limits: as n6. Where x and y take three quarters of the L2 cache or less, nothing is marked: it is n6.
 // Bound by: DRAM.
 #include "norm.cuh"
 

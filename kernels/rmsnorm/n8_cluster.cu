@@ -2,6 +2,8 @@
 // last KEPT vectors of a thread in registers; and a row that is too long for one block, or one of too few rows for the
 // card, is split over a cluster of blocks that exchange their sums through distributed shared memory.
 // Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
+// Beyond three quarters of the L2 cache both x and y get eviction priorities as in n7, which was found by measuring; y
+// does not where a full SM has no registers left for it.
 // Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90.
 // Bound by: DRAM.
 #include "../row.cuh"
@@ -12,7 +14,7 @@ extern "C" __global__ void ROW_KERNEL
 rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
     extern __shared__ uint4 dynamic[];  // (STAGED, THREADS) vectors; a thread touches its own column alone
     Vector* staged = (Vector*)dynamic + threadIdx.x;
-    cluster_arrive();
+    cluster_arrive();  // this block runs: others may write into its shared memory once all have arrived
     Place at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;

@@ -3,6 +3,8 @@
 
 #include "../row.cuh"
 
+static_assert(CLUSTER == 1, "s6 and s7 do not arrive at the first barrier of a cluster");
+
 // X_STAYS and Y_STAYS: what is read of x and what is written of y shall be the last to leave the L2 cache.
 template <bool X_STAYS, bool Y_STAYS>
 __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N) {

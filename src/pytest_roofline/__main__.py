@@ -72,9 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         check_cupy()
         ladder = options.ladder or declared_in(Path.cwd())
-        session = Session(Settings(ladder=ladder, card=options.card or "rtx4090"))
-        if not asks:
-            session = Session(Settings(ladder=ladder, state=options.state, card=options.card))
+        state = "cold" if asks else options.state
+        session = Session(Settings(ladder=ladder, state=state, card=options.card or "rtx4090"))
         return best(session, options) if asks else run(session, options)
     except WrongAnswerError as error:
         return _fail(error, WRONG)

@@ -27,8 +27,8 @@ def copy_bytes(rung: Rung, shape: Shape) -> int:
 class Bench:
     """A device with a calibrated stopwatch, on which the rungs of one ladder are timed.
 
-    All kernels of the ladder are loaded first, in its order, so that code lies the same whatever is then selected; those
-    that are compiled for their shape at the default one only.
+    All kernels of the ladder are loaded first, in its order, so that code lies the same whatever is then selected;
+    those that are compiled for their shape at the default one only.
     """
 
     def __init__(self, ladder: Ladder, device: CudaDevice) -> None:

@@ -30,7 +30,7 @@ NO_ORDER = [
 ]
 NO_ARRIVAL = [
     *(Mutant("cluster-barrier-without-arrival", rung, (ARRIVE,)) for rung in RUNGS),
-    *(one("no-first-arrival", rung, "    cluster_arrive();\n", "") for rung in RUNGS),
+    *(one("no-first-arrival", rung, "    cluster_arrive();  //", "    //") for rung in RUNGS),
 ]
 WRONG_HANDS = [
     *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in RUNGS),

@@ -71,7 +71,7 @@ def test_the_best_rung_runs_and_none_is_refused_where_one_runs(ladder: Ladder, n
 
 def test_the_choice_says_why(ladder: Ladder) -> None:
     """The reason names what decides: the cache, the cluster, or what the card lacks."""
-    assert "fit the L2 cache of NVIDIA H200" in ladder.best("rmsnorm", Shape(32, 3584), H200).why
+    assert "at most three quarters of the L2 cache of NVIDIA H200" in ladder.best("rmsnorm", Shape(32, 3584), H200).why
     assert "over a cluster of 2 blocks" in ladder.best("softmax", LONG, H200).why
     assert "(sm_75) lacks instructions of sm_80" in ladder.best("softmax", LONG, T4).why
     assert ladder.best("rmsnorm", LONG, RTX4090).why.startswith("no cluster of blocks of NVIDIA GeForce RTX 4090")
