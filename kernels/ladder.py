@@ -124,7 +124,7 @@ CLUSTER_ROW = Limit(
 CLUSTER_REGISTERS = Limit(
     "N", "the row stays in the registers of a cluster of 16 blocks", at_most=spreads.CLUSTER_REGISTER_COLUMNS
 )
-CLUSTER_GRID = Limit("M", "a grid has at most 2^31 - 1 blocks, 16 of them for a row", at_most=(2**31 - 1) // 16)
+CLUSTER_GRID = Limit("M", "a grid has at most 2^31 - 1 blocks, 16 of them for a row", at_most=spreads.CLUSTER_ROWS)
 
 
 RSTD = Array("rstd", ("M",))

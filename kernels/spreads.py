@@ -16,6 +16,7 @@ from pytest_roofline.rows import Spread, in_registers, in_shared
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
 CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks holds three arrays in registers
+CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
 MOST_BYTES = 128  # of a row that a thread holds in registers
 MOST_BYTES_OF_EACH = 64  # of each of three arrays
@@ -152,6 +153,7 @@ def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax:
         return name, f"a row fits the registers of a block, and {share}"
     spread = long_spread(shape, card, softmax) if shape.N <= CLUSTER_COLUMNS else None
     holds = spread and spread.shared <= card.shared_per_block_optin and (spread.cluster == 1 or card.has_clusters)
+    holds = holds and shape.M <= CLUSTER_ROWS
     if spread and (
         holds or shape.dtype != "float32"
     ):  # 16 bits: nothing else runs it, and a refusal says what it needs

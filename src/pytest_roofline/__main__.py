@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--traffic", action="store_true", help="count what it does and model its floor; needs no GPU")
     made.add_argument("--card", default="rtx4090", help="of --traffic: the card, where there is no GPU (%(default)s)")
     made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
-    made.add_argument("--dtype", choices=FLOATS, default="float32", help="of the elements (%(default)s)")
+    made.add_argument("--dtype", choices=FLOATS, help="of the elements (default: the operator's)")
     return made
 
 
@@ -58,7 +58,7 @@ def best_parser() -> argparse.ArgumentParser:
     made.add_argument("operator", metavar="OPERATOR", help="an operator of the declaration, such as softmax")
     made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
     made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
-    made.add_argument("--dtype", choices=FLOATS, default="float32", help="of the elements (%(default)s)")
+    made.add_argument("--dtype", choices=FLOATS, help="of the elements (default: the operator's)")
     made.add_argument("--card", default="", help="a card of the table (default: the one in this machine, else rtx4090)")
     made.add_argument("--ladder", type=Path, help="declaration (default: what the pytest configuration here names)")
     return made
@@ -135,7 +135,7 @@ def _shape(operator: Operator, options: argparse.Namespace, samples: int = 1) ->
     if rows < 1 or columns < 1 or samples < 1:
         print(f"M, N and ITERS must be at least 1, got {rows} {columns} {samples}", file=sys.stderr)
         return None
-    return Shape(rows, columns, options.dtype)
+    return Shape(rows, columns, options.dtype or default.dtype)
 
 
 def _fail(error: RooflineError, code: int) -> int:

@@ -80,7 +80,7 @@ def reference(
         chosen[array.name] = host.astype(np.float64)
     more: tuple[Stored, ...] = ()
     if operator.stores_between:
-        stored = next(inputs[a.name] for a in operator.inputs).dtype
+        stored = next(inputs[a.name].dtype for a in operator.inputs if is_floating(inputs[a.name].dtype))
         more = (lambda exact: as_stored(exact, stored).astype(np.float64),)
     outputs = operator.reference(chosen, values, *more)
     names = {a.name for a in operator.outputs}
@@ -98,7 +98,7 @@ def compare(
     """Compare an output with its reference, |got - want| <= rtol * |want| + atol(columns), NaN only where NaN is due.
 
     16-bit values are right up to one unit in the last place of the reference rounded to their type, or up to the
-    smallest normal float32: what is below may flush to zero.
+    smallest normal float32: what is below may flush to zero, and so may a subnormal bfloat16 input.
     Errors: :class:`WrongAnswerError` with the first wrong elements, how many there are and the largest error.
     """
     if got.shape != want.shape:

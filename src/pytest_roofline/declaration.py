@@ -8,8 +8,9 @@ import importlib.util
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 from .arguments import SCALARS
@@ -63,15 +64,28 @@ def load(path: Path) -> Ladder:
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
     """Lets a declaration import the modules beside it, which another ladder's of the same name must not find loaded."""
-    before = set(sys.modules)
+    beside = {one.stem for one in folder.glob("*.py")} | {one.parent.name for one in folder.glob("*/__init__.py")}
+    beside -= sys.stdlib_module_names
+
+    def named() -> list[str]:
+        """Loaded modules that would be taken for those beside; an installed package is not one, whatever its name."""
+        tops = {name for name in beside if name in sys.modules and not _is_installed(sys.modules[name])}
+        return [name for name in sys.modules if name.partition(".")[0] in tops]
+
+    before = {name: sys.modules.pop(name) for name in named()}
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
-        for name in set(sys.modules) - before:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == folder:
-                del sys.modules[name]
+        with suppress(ValueError):
+            sys.path.remove(str(folder))
+        for name in named():
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    return _is_foreign(Path(getattr(module, "__file__", None) or ""))
 
 
 def check(ladder: Ladder) -> None:
@@ -165,6 +179,9 @@ def _check_rung(ladder: Ladder, rung: Rung) -> None:
         _check_array(rung, array)
     for launch in rung.launches:
         _check_launch(rung, launch)
+    for path in rung.sources():
+        if len({one.defines for one in rung.launches if rung.source_of(one) == path and one.tune is None}) > 1:
+            _fail(rung, f"{path} is compiled once, and its launches have different macros (defines)")
     _check_ledger(rung)
     _check_limits_and_predictions(ladder, rung)
 

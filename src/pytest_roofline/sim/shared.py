@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..device import POISON
-from .findings import MEMORY, UNINITIALISED, Site
+from .findings import ERROR, MEMORY, RACE, UNINITIALISED, Site
 from .floats import Array
 from .memory import all_written, atomic, typed_view
 from .races import ATOMIC, READ, WRITE, Races
@@ -46,6 +48,13 @@ class Shared:
         self.init = np.zeros((blocks, held), np.uint8)
         self.races = Races(chunk, held, granule)
         self.rows = np.arange(blocks)[:, None]
+        # In a cluster, by word: the block that last wrote it, and which arrival at the cluster's barrier hands it over.
+        # What mbarriers order between blocks is not followed.
+        flat = chunk.program.flat
+        first = {item.mods[0] for block in flat.blocks for item in block.body if item.mods}
+        ordered = math.prod(flat.cluster) > 1 and "mbarrier" not in first
+        self.writer = np.full((blocks, held // 4), -1, np.int32) if ordered else None
+        self.phase = np.zeros((blocks, held // 4), np.int32)
 
     # Access
 
@@ -98,6 +107,11 @@ class Shared:
             return (np.zeros((1, 1), raw),) * count
         self.races.access(site, READ, lanes, each * count)
         self.chunk.count(site, "shared", m, at, each * count)
+        self._handed_over(
+            site,
+            (lanes.rows, lanes.rows, lanes.threads, lanes.at),
+            lambda bad: self.chunk.broadcast(lanes.spread(self.chunk, bad)),
+        )
         index = lanes.at // each
         view, init = self.data.view(raw), self.init.view(raw)
         whole = all_written(raw)
@@ -137,6 +151,7 @@ class Shared:
         each = np.dtype(raw).itemsize
         index = lanes.at // each
         ones = all_written(raw)
+        self._wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
         for n, value in enumerate(values):
             value = self.gathered(lanes, value)
             order = slice(None, None, -1) if self.chunk.reverse else slice(None)
@@ -190,6 +205,8 @@ class Shared:
         assert inside is not None
         rows, index = target[inside], at[inside] // each
         whole = all_written(raw)
+        own, threads = np.nonzero(inside)
+        self._handed_over(site, (rows, own, threads, at[inside]), lambda bad: _scattered(inside, bad))
         values = []
         for n in range(count):
             out = np.zeros(lanes.shape, raw)
@@ -211,7 +228,48 @@ class Shared:
         inside = self.inside(site, lanes, at, each * len(values))
         assert inside is not None
         rows, index = target[inside], at[inside] // each
+        own, threads = np.nonzero(inside)
+        early = (rows != own) & (self.chunk.barriers.cluster_passed[own, threads] == 0)
+        if self.writer is not None and early.any():
+            message = "write into a block of the cluster that may not run yet: no cluster barrier before"
+            self.chunk.report(RACE, message, (site,), _scattered(inside, early), ERROR, True)
+        self._wrote(rows, own, threads, at[inside], each * len(values))
         for n, value in enumerate(values):
             self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
             self.init.view(raw)[rows, index + n] = all_written(raw)
         self.chunk.count(site, "shared", inside, at, each * len(values))
+
+    def _wrote(self, rows: Array, own: Array, threads: Array | None, at: Array, size: int) -> None:
+        """Threads of the blocks ``own`` write into the memory of the blocks ``rows``."""
+        if self.writer is None:
+            return
+        arrived = self.chunk.barriers.cluster_arrived
+        next_ = (arrived.max(axis=1)[own] if threads is None else arrived[own, threads]) + 1
+        for word in range(max(1, size // 4)):
+            self.writer[rows, at // 4 + word] = own
+            self.phase[rows, at // 4 + word] = next_
+
+    def _handed_over(
+        self, site: Site, read: tuple[Array, Array, Array | None, Array], spread: Callable[[Array], Array]
+    ) -> None:
+        """Report reads of what another block wrote where no barrier of the cluster is between.
+
+        ``read``: blocks whose memory is read, the readers' blocks and threads, and bytes.
+        """
+        if self.writer is None:
+            return
+        rows, own, threads, at = read
+        passed = self.chunk.barriers.cluster_passed
+        seen = passed.min(axis=1)[own] if threads is None else passed[own, threads]
+        who = self.writer[rows, at // 4]
+        bad = (who >= 0) & (who != own) & (seen < self.phase[rows, at // 4])
+        if bad.any():
+            message = "read of what another block of the cluster wrote, no cluster barrier between"
+            self.chunk.report(RACE, message, (site,), spread(bad), ERROR, True)
+
+
+def _scattered(where: Array, values: Array) -> Array:
+    """``values`` at the places where ``where`` is true, in their order, and false elsewhere."""
+    out = np.zeros(where.shape, bool)
+    out[where] = values
+    return out
