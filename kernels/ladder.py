@@ -138,6 +138,7 @@ DIVIDE = Launch(
     source="softmax/s1_three_kernels.cu",
 )
 
+TYPED = {"alignment": 16, "dtypes": FLOATS, "capability": 80}  # of kernels that are built on vector.cuh
 RMSNORM_ROW = Launch("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
 SOFTMAX_ROW = Launch("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
 
@@ -219,9 +220,7 @@ RUNGS = (
         "one barrier, the weight on its way early",
         launches=(replace(RMSNORM_ROW, kernel="rms_n6", tune=spreads.row),),
         limits=(BLOCK_ROW,),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction("n5", 1.0, 1.05, "the same bytes, and DRAM has enough to do in the meantime"),
             Prediction("n5", 1.15, 1.6, "few rows: one wait for memory instead of two", stage=FEW),
@@ -234,9 +233,7 @@ RUNGS = (
         "y stays in L2 where it can",
         launches=(replace(RMSNORM_ROW, kernel="rms_n7", tune=spreads.kept_row),),
         limits=(BLOCK_ROW,),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
         ),
@@ -248,9 +245,7 @@ RUNGS = (
         "a long row in shared memory, over a cluster of blocks",
         launches=(replace(RMSNORM_ROW, kernel="rms_n8", tune=spreads.long_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction(
                 "n2", 1.3, 1.7, "12N becomes 8N: n2's second read of a long row comes from DRAM", stage=MANY_LONG
@@ -331,9 +326,7 @@ RUNGS = (
         "one barrier: exponentials around the warp's maximum",
         launches=(replace(SOFTMAX_ROW, kernel="sm_s6", tune=spreads.softmax_row),),
         limits=(BLOCK_ROW,),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction("s5", 1.0, 1.1, "three barriers fewer, while other rows keep DRAM busy"),
             Prediction("s5", 1.05, 1.5, "few rows: three barriers fewer", stage=FEW),
@@ -346,9 +339,7 @@ RUNGS = (
         "y stays in L2 where it can",
         launches=(replace(SOFTMAX_ROW, kernel="sm_s7", tune=spreads.kept_softmax_row),),
         limits=(BLOCK_ROW,),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction("s6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
         ),
@@ -360,9 +351,7 @@ RUNGS = (
         "a long row in shared memory, over a cluster of blocks",
         launches=(replace(SOFTMAX_ROW, kernel="sm_s8", tune=spreads.long_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction(
                 "s2", 1.3, 1.7, "12N becomes 8N: s2's second read of a long row comes from DRAM", stage=MANY_LONG
@@ -388,9 +377,7 @@ RUNGS = (
             ),
         ),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
     ),
     Rung(
         "a2",
@@ -408,9 +395,7 @@ RUNGS = (
             ),
         ),
         limits=(CLUSTER_REGISTERS, CLUSTER_GRID),
-        alignment=16,
-        dtypes=FLOATS,
-        capability=80,
+        **TYPED,
         predictions=(
             Prediction("a1", 1.2, 1.3, "20N becomes 16N: h is not read again"),
             Prediction("a1", 1.3, 2.2, "few rows: one launch instead of two", stage=FEW),

@@ -18,6 +18,8 @@ WIDE = 2**16  # columns from which two rows are enough
 PAST_INT32 = 2**31
 ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above only, where nothing is allocated
 
+SPECIMEN_ROWS = 4096  # more than a card needs to be full
+# Odd, vectors of four, the longest row in a block's registers, then rows in shared memory over ever larger clusters.
 SPECIMEN_COLUMNS = (1001, 1004, 8192, 16384, 65536, 152064, 262143)
 Case = tuple[Rung, Shape]
 
@@ -53,7 +55,7 @@ def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
 def specimens(ladder: Ladder, rung: Rung, card: Card) -> list[tuple[Rung, Shape]]:
     """The rung fixed for some shapes on ``card``, one for each way in which it is compiled: widths, types, rows."""
     shapes = {shape for stage in ladder.stages for shape in stage.shapes.get(rung.operator.name, ())}
-    shapes |= {Shape(rows, n, dtype) for rows in (4096,) for n in SPECIMEN_COLUMNS for dtype in rung.dtypes}
+    shapes |= {Shape(SPECIMEN_ROWS, n, dtype) for n in SPECIMEN_COLUMNS for dtype in rung.dtypes}
     found: dict[object, tuple[Rung, Shape]] = {}
     for shape in [rung.operator.default_shape, *sorted(shapes)]:
         if rung.broken_limit(shape) is None:

@@ -351,27 +351,19 @@ class Ladder:
     def require(self, rung: Rung, shape: Shape, card: Card | None = None) -> None:
         """Refuse, before any launch, a shape that breaks one of the rung's limits, or that ``card`` can't run."""
         limit = rung.broken_limit(shape)
-        if limit is None:
-            if card is not None:
-                self._require_card(rung, shape, card)
+        missing = lacking(rung, shape, card) if limit is None and card is not None else ""
+        if limit is not None:
+            where, there = "", ""
+            why = f"{limit.dim} = {getattr(shape, limit.dim)}, allowed is {limit} ({limit.reason})"
+        elif card is not None and missing:
+            where, there, why = f" on {card.name} ({card.arch})", " there", f"it needs {missing}"
+        else:
             return
         fit = [r for r in self.family(rung.operator) if r.broken_limit(shape) is None]
         able = [r.name for r in fit if card is None or not lacking(r, shape, card)]
         raise RefusedError(
-            f"{rung.name} can't run {shape}, nothing was launched: {limit.dim} = {getattr(shape, limit.dim)}, "
-            f"allowed is {limit} ({limit.reason}). "
-            + (f"Rungs of {rung.operator.name} that run it: {', '.join(able)}." if able else "No rung runs it.")
-        )
-
-    def _require_card(self, rung: Rung, shape: Shape, card: Card) -> None:
-        missing = lacking(rung, shape, card)
-        if not missing:
-            return
-        fit = [r for r in self.family(rung.operator) if r.broken_limit(shape) is None]
-        able = [r.name for r in fit if not lacking(r, shape, card)]
-        raise RefusedError(
-            f"{rung.name} can't run {shape} on {card.name} ({card.arch}), nothing was launched: it needs {missing}. "
-            + (f"Rungs of {rung.operator.name} that run it there: {', '.join(able)}." if able else "No rung runs it.")
+            f"{rung.name} can't run {shape}{where}, nothing was launched: {why}. "
+            + (f"Rungs of {rung.operator.name} that run it{there}: {', '.join(able)}." if able else "No rung runs it.")
         )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,11 @@ from pytest_roofline.arguments import check_parameters
 from pytest_roofline.cards import Card, card
 from pytest_roofline.check import Job
 from pytest_roofline.compile import Image, compile_source
+from pytest_roofline.errors import WrongAnswerError
+from pytest_roofline.gpu.sanitizer_report import FINDINGS
 from pytest_roofline.ladder import Ladder, Rung, Shape
 from pytest_roofline.sim.device import SimDevice
+from pytest_roofline.sim.errors import SimulationError
 from pytest_roofline.sim.traffic import Counts, by_buffer
 from pytest_roofline.source import Source
 
@@ -22,6 +27,7 @@ NORM, SOFTMAX = "norm.cuh", "softmax.cuh"
 SHAPE = Shape(8, 1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
 H200 = card("h200")
 Edit = tuple[str, str, str, int | None]
+Answers = Callable[..., Any]  # the fixture of that name
 
 
 @dataclass(frozen=True)
@@ -93,3 +99,28 @@ def counted_of_x(ladder: Ladder, rung: Rung, shape: Shape, mutant: Mutant | None
     buffers = by_buffer(device.take_launches())
     (found,) = [counts for name, counts in buffers.items() if name.startswith("argument 0 of ")]
     return found
+
+
+def only_a_negative_constant_sees(answers: Answers, mutant: Mutant) -> None:
+    """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
+    answers(mutant, Shape(8, 2048))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+
+
+def only_rising_rows_see(answers: Answers, mutant: Mutant) -> None:
+    """Constant input passes, whose maximum is everywhere the same; rising rows fail."""
+    answers(mutant, Shape(2, 2048), constant(1.5))
+    with pytest.raises(WrongAnswerError):
+        answers(mutant, Shape(2, 4096), rising())
+
+
+def answers_or_memcheck_see(answers: Answers, mutant: Mutant, ladder: Ladder, device: Any, sanitize: Any) -> None:
+    """With idle threads in the last trip the answers are wrong, or memcheck sees the access."""
+    with contextlib.suppress(SimulationError):  # what it found is asked for below
+        try:
+            answers(mutant, SHAPE)
+        except WrongAnswerError:
+            return
+    report = sanitize(ladder.rung(mutant.rung), "memcheck", SHAPE, images=mutant.images(ladder, device.card))
+    assert report.verdict == FINDINGS, str(report)

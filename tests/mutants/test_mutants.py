@@ -6,11 +6,22 @@ mutant and not a pass.
 
 from __future__ import annotations
 
-import contextlib
 import math
 
 import pytest
-from mutant import H200, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
+from mutant import (
+    H200,
+    ROW,
+    SHAPE,
+    Mutant,
+    answers_or_memcheck_see,
+    constant,
+    counted_of_x,
+    one,
+    only_a_negative_constant_sees,
+    only_rising_rows_see,
+    over,
+)
 
 from pytest_roofline.check import TILE_ABOVE, Job, check, images_of
 from pytest_roofline.device import SIMULATED
@@ -182,30 +193,19 @@ def test_minus_infinity_in_the_second_stage_is_caught_by_the_answers(answers, mu
 @over(ZERO_IDENTITY)
 def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
-    answers(mutant, Shape(8, 2048))
-    with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+    only_a_negative_constant_sees(answers, mutant)
 
 
 @over(RESCALE)
 def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
     """Constant input passes, for its maximum never moves again after the first element; rising rows fail."""
-    answers(mutant, Shape(2, 2048), constant(1.5))
-    with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 4096), rising())
+    only_rising_rows_see(answers, mutant)
 
 
 @over(BOUNDARY)
 def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
     """N = 1000 leaves idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
-    with contextlib.suppress(SimulationError):  # what it found is asked for below
-        try:
-            answers(mutant, SHAPE)
-        except WrongAnswerError:
-            return
-    images = mutant.images(ladder, device.card)
-    report = sanitize(ladder.rung(mutant.rung), "memcheck", SHAPE, images=images)
-    assert report.verdict == FINDINGS, str(report)
+    answers_or_memcheck_see(answers, mutant, ladder, device, sanitize)
 
 
 @over(MERGE_GUARD)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 
 import pytest
@@ -15,12 +14,14 @@ from mutant import (
     SOFTMAX,
     VECTOR,
     Mutant,
+    answers_or_memcheck_see,
     constant,
     counted_of_x,
     everywhere,
     one,
+    only_a_negative_constant_sees,
+    only_rising_rows_see,
     over,
-    rising,
 )
 
 from pytest_roofline.check import Job
@@ -28,7 +29,6 @@ from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.gpu.sanitizer_report import FINDINGS
 from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.errors import SimulationError
 from pytest_roofline.static import check_accesses, check_resources
 
 BARRIERS = [
@@ -162,29 +162,19 @@ def test_partials_past_the_end_are_caught_in_the_simulator(ladder):
 @over(ZERO_IDENTITY)
 def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
-    answers(mutant, Shape(8, 2048))
-    with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+    only_a_negative_constant_sees(answers, mutant)
 
 
 @over(RESCALE)
 def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
     """Constant input passes, for all warps have the same maximum; rising rows fail, each warp having its own."""
-    answers(mutant, Shape(2, 2048), constant(1.5))
-    with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 4096), rising())
+    only_rising_rows_see(answers, mutant)
 
 
 @over(BOUNDARY)
 def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
     """Idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
-    with contextlib.suppress(SimulationError):  # what it found is asked for below
-        try:
-            answers(mutant, SHAPE)
-        except WrongAnswerError:
-            return
-    report = sanitize(ladder.rung(mutant.rung), "memcheck", SHAPE, images=mutant.images(ladder, device.card))
-    assert report.verdict == FINDINGS, str(report)
+    answers_or_memcheck_see(answers, mutant, ladder, device, sanitize)
 
 
 @over(LOWEST_PADDING)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
+
 OF_THE_FASTEST_PEER = 0.99  # least speed of ours, as a share of the fastest peer's
 OF_A_LARGE_COPY = 0.98  # the same against a copy that moves more than LARGE
 OF_A_COPY_OF_FEW_LONG_ROWS = 0.95  # 32 rows do not occupy every SM alike
@@ -11,17 +13,15 @@ OF_TWO_LAUNCHES = 1.2  # of an add and an RMSNorm apart, from MANY_ROWS on; the 
 MANY_ROWS = 8192
 LARGE = 100e6  # bytes, read and written
 FEW_LONG_ROWS = (32, 152064)
-ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
 
-SIXTEEN = ("float16", "bfloat16")
 HIDDEN = ((1, 3584), (8192, 3584), (4096, 65536))
 TABLE: tuple[tuple[str, tuple[str, ...], tuple[tuple[int, int], ...]], ...] = (
     ("rmsnorm", ("float32",), ((1, 3584), (32, 3584), (2048, 3584), (8192, 3584), (16384, 3584))),
     ("rmsnorm", ("float32",), ((32768, 4096), (8192, 16384), (4096, 65536))),
     ("softmax", ("float32",), ((1, 2048), (32, 2048), (2048, 2048), (8192, 2048), (16384, 2048))),
     ("softmax", ("float32",), ((114688, 4096), FEW_LONG_ROWS, (4096, 32768), (4096, 152064))),
-    ("rmsnorm", SIXTEEN, HIDDEN),
-    ("softmax", SIXTEEN, ((1, 2048), (8192, 2048), FEW_LONG_ROWS, (4096, 152064))),
+    ("rmsnorm", SIXTEEN_BIT, HIDDEN),
+    ("softmax", SIXTEEN_BIT, ((1, 2048), (8192, 2048), FEW_LONG_ROWS, (4096, 152064))),
     ("add_rmsnorm", ("float32", "bfloat16"), ((1, 3584), (32, 3584), (2048, 3584), (8192, 3584), (16384, 3584))),
 )
 
@@ -42,7 +42,7 @@ class Case:
     def copied(self) -> int:
         """Bytes that a copy of the operator's rows reads and writes."""
         arrays = 4 if self.operator == "add_rmsnorm" else 2
-        return arrays * ITEMSIZE[self.dtype] * self.rows * self.columns
+        return arrays * dtype_of(self.dtype).itemsize * self.rows * self.columns
 
     @property
     def least_of_copy(self) -> float | None:
