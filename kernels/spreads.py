@@ -1,7 +1,7 @@
 """How rungs from n5 and s5 on are launched: what each is compiled for at a shape on a card, and which one to use there.
 
-Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200 (scripts/tune.py); on other
-cards they are a guess.
+Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200, of the kind that
+scripts/tune.py does; on other cards they are a guess.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_roofline.arguments import bind
 from pytest_roofline.check import images_of
-from pytest_roofline.errors import RefusedError
+from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
 from pytest_roofline.ladder import Shape
 
 SHAPE = Shape(4, 2048)
@@ -170,3 +170,14 @@ def test_c50_out_of_memory_names_the_sizes(cuda_device):
     _, total = device.cupy.cuda.runtime.memGetInfo()
     with pytest.raises(DeviceMemoryError, match=f"of {total} bytes are free"):
         device.empty((total,), "float32")
+
+
+def test_a_kernel_that_is_compiled_for_its_shape_needs_one(kernels, ladder, device):
+    """By name alone it is refused, for it would be built for another width; with a shape it is that shape's."""
+    with pytest.raises(
+        UnknownNameError, match=r"'rms_n5' is compiled for its shape: kernels\('rms_n5', Shape\(M, N\)\)"
+    ):
+        kernels("rms_n5")
+    assert kernels("rms_n5", Shape(4, 1000)).name == "rms_n5"
+    with pytest.raises(DeclarationError, match=r"n5: rms_n5 is compiled for a shape; give rung\.at\(shape, card\)"):
+        images_of(ladder, ladder.rung("n5"), device.arch)
