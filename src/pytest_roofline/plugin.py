@@ -291,8 +291,11 @@ def cuda_device(roofline_session: Session) -> CudaDevice:
 
 
 @pytest.fixture
-def kernels(roofline_session: Session, device: Any) -> Callable[[str], Any]:
-    """``kernels("rms_n3")`` is that kernel, compiled: on a GPU a CuPy RawKernel, else one that is called alike."""
+def kernels(roofline_session: Session, device: Any) -> Callable[..., Any]:
+    """``kernels("rms_n3")`` is that kernel, compiled: on a GPU a CuPy RawKernel, else one that is called alike.
+
+    One that is compiled for its shape needs it: ``kernels("rms_n5", Shape(4, 1000))``.
+    """
     return roofline_session.kernel
 
 

@@ -14,6 +14,7 @@ from pytest_roofline.device import NOT_CHECKED
 from pytest_roofline.gpu.sanitizer import FLAGS
 from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Finding, Place, Report
 from pytest_roofline.ladder import Shape
+from pytest_roofline.session import Session, Settings
 from pytest_roofline.sim import findings
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.simulated import KINDS, DisagreementError, Simulator, agreed
@@ -207,3 +208,13 @@ def test_in_a_run_what_is_not_simulated_is_a_skip_and_never_a_pass(project_with)
     told = re.findall(rf"^(\d+) tests \(.*\): .*{why}$", text, re.MULTILINE)
     assert sum(map(int, told)) == outcomes["skipped"] == 19 + 5  # of test_shapes.py and of test_sanitizer.py
     assert re.search(r"^SKIPPED \[19\] .*: not checked: axpby is not checked", text, re.MULTILINE)
+
+
+def test_what_is_simulated_for_want_of_a_card_is_told(shipped):
+    """A rung that the simulated card lacks clusters for runs on a simulated H200, and the last lines say how often."""
+    session = Session(Settings(ladder=shipped.root / "ladder.py", device="sim"))
+    assert session.device_for(shipped.rung("n8"), Shape(2, 1000)) is session.simulator
+    assert not [title for title, _ in session.footer() if "want" in title]
+    assert session.device_for(shipped.rung("n8"), Shape(2, 60000)).name == "NVIDIA H200"
+    (lines,) = [lines for title, lines in session.footer() if "want" in title]
+    assert lines == ["1 runs were simulated as an NVIDIA H200: NVIDIA GeForce RTX 4090 lacks what they need"]
