@@ -360,6 +360,19 @@ RUNGS = (
         ),
     ),
     Rung(
+        "s9",
+        SOFTMAX,
+        "softmax/s9_in_turn.cu",
+        "few long rows in turns: the first are written while the last are read",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", tune=spreads.softmax_row_in_turn),),
+        limits=(CLUSTER_ROW, CLUSTER_GRID),
+        **TYPED,
+        predictions=(
+            Prediction("s8", 1.05, 1.2, "reads and writes overlap by all turns but one", stage=LONG),
+            Prediction("s8", 0.99, 1.01, "rows come in waves: there are no turns", stage=MANY_LONG),
+        ),
+    ),
+    Rung(
         "a1",
         ADD_RMSNORM,
         "add_rmsnorm/a1_two_kernels.cu",

@@ -6,6 +6,7 @@ scripts/tune.py does; on other cards they are a guess.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pytest_roofline.cards import Card
@@ -19,9 +20,11 @@ CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks hol
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
 MOST_BYTES = 128  # of a row that a thread holds in registers
+MOST_FLOATS = 80  # exponentials of a row that a thread of 128 holds in registers
 MOST_BYTES_OF_EACH = 64  # of each of three arrays
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
-FAR_BEYOND_L2 = 4  # times the L2 cache, from which x too is kept in it
+FAR_BEYOND_L2 = 3  # times the L2 cache, from which what is read is kept in it too
+HOPELESS = 12  # times the L2 cache, from which what is written is not kept any more
 ALL_THREADS_ROW = 64 * 1024  # bytes of a row up to which n8 gives it 1024 threads
 SHORT_SOFTMAX_ROW = 8 * 1024  # bytes of a row up to which s6 and s7 give it few threads
 
@@ -77,44 +80,83 @@ def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
     return in_block(shape, card, softmax=True).launch()
 
 
-def stays(shape: Shape, card: Card) -> dict[str, bool]:
-    """Which arrays shall be the last to leave the L2 cache of ``card``."""
-    far = x_nbytes(shape) > FAR_BEYOND_L2 * card.l2_bytes
-    return {"KEEP_X": far, "KEEP_Y": not leaves_room_in_l2(shape, card)}
+def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
+    """What becomes of the cache lines of inputs and outputs: ``each_way`` arrays like x are read and as many written.
+
+    Where all fit the L2 cache, inputs need no room in L1. Beyond it outputs stay in L2, far beyond it inputs too, and
+    at last outputs do not, of which next to nothing can stay.
+    """
+    read = each_way * x_nbytes(shape)
+    if 2 * read <= FULL_L2 * card.l2_bytes:
+        return {"X_LINES": "PLAIN", "Y_LINES": "PLAIN"}
+    if 2 * read <= card.l2_bytes:
+        return {"X_LINES": "PASS", "Y_LINES": "STAY" if each_way == 1 else "PLAIN"}
+    far, hopeless = read > FAR_BEYOND_L2 * card.l2_bytes, read > HOPELESS * card.l2_bytes
+    return {"X_LINES": "STAY" if far else "PLAIN", "Y_LINES": "PLAIN" if hopeless else "STAY"}
+
+
+def long_lines(shape: Shape, card: Card) -> dict[str, str]:
+    """The same of n8, s8 and s9, where asynchronous copies pass L1 anyway, and x stays as soon as y does."""
+    made = lines(shape, card)
+    return made if leaves_room_in_l2(shape, card) else made | {"X_LINES": "STAY"}
 
 
 def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """n7: as n6, with eviction priorities."""
-    return in_block(shape, card).launch(**stays(shape, card))
+    """n7: as n6, with a say in what the caches keep."""
+    return in_block(shape, card).launch(**lines(shape, card))
 
 
 def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
-    """s7: as s6, with eviction priorities."""
-    return in_block(shape, card, softmax=True).launch(**stays(shape, card))
+    """s7: as s6, with a say in what the caches keep."""
+    return in_block(shape, card, softmax=True).launch(**lines(shape, card))
 
 
 def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
-    """n8, s8: in shared memory, over as many blocks as it takes.
+    """n8, s8, s9: in shared memory, over as many blocks as it takes.
 
-    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does.
+    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does, unless rows
+    are so few that registers hold all of them.
     """
     if not softmax:
         return in_shared(shape, card, 4, (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4))
-    return in_shared(shape, card, 6, (256, 4)) if shape.dtype == "float32" else in_shared(shape, card, 1, (256, 3))
+    if shape.dtype == "float32":
+        return in_shared(shape, card, 6, (256, 4))
+    spread = in_shared(shape, card, 1, (512, 3))
+    held = spread.vectors * spread.width <= MOST_FLOATS and at_once(shape, card, spread)
+    return replace(spread, kept=spread.vectors) if held else spread
+
+
+def at_once(shape: Shape, card: Card, spread: Spread) -> bool:
+    """Whether all rows are on the card at once."""
+    return shape.M * spread.cluster <= card.sms * spread.blocks
 
 
 def long_row(shape: Shape, card: Card) -> dict[str, Any]:
     """n8."""
-    beyond = not leaves_room_in_l2(shape, card)
-    spread = long_spread(shape, card, softmax=False)
-    room = spread.threads * spread.blocks < card.threads_per_sm  # a full SM has no registers left for the policy
-    return spread.launch(KEEP_X=beyond, KEEP_Y=beyond and room)
+    spread, made = long_spread(shape, card, softmax=False), long_lines(shape, card)
+    if spread.threads * spread.blocks == card.threads_per_sm:  # a full SM has no registers left for a second policy
+        made["Y_LINES"] = "PLAIN"
+    return spread.launch(**made)
 
 
 def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
     """s8."""
-    beyond = not leaves_room_in_l2(shape, card)
-    return long_spread(shape, card, softmax=True).launch(KEEP_X=beyond, KEEP_Y=beyond)
+    return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card))
+
+
+def rows_a_turn(shape: Shape, card: Card) -> int:
+    """s9: rows that have their turn together, on at least half of the SMs, which is enough for DRAM; else all rows."""
+    spread = long_spread(shape, card, softmax=True)
+    rows = max(1, card.sms // (2 * spread.cluster))
+    return rows if rows < shape.M and at_once(shape, card, spread) else shape.M
+
+
+def softmax_row_in_turn(shape: Shape, card: Card) -> dict[str, Any]:
+    """s9: a turn lasts as long as DRAM takes for its rows at its peak, in cycles of the highest SM clock."""
+    rows = rows_a_turn(shape, card)
+    cycles = round(rows * row_nbytes(shape) / (1e9 * card.peak_gbs) * 1e6 * card.sm_clock_mhz)
+    turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles} if rows < shape.M else {"ROWS_A_TURN": 1, "TURN_CYCLES": 0}
+    return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card), **turns)
 
 
 def added(shape: Shape, card: Card) -> dict[str, Any]:
@@ -137,8 +179,8 @@ def fused_spread(shape: Shape, card: Card) -> Spread:
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:
-    """a2, with n7's eviction priorities."""
-    return fused_spread(shape, card).launch(**stays(shape, card))
+    """a2, with cache lines as in n7."""
+    return fused_spread(shape, card).launch(**lines(shape, card, each_way=2))
 
 
 def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
@@ -167,7 +209,10 @@ def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
 
 
 def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("s6", "s7", "s8", "s2"), softmax=True)
+    name, why = best_of(shape, card, ("s6", "s7", "s8", "s2"), softmax=True)
+    if name == "s8" and rows_a_turn(shape, card) < shape.M:
+        return "s9", f"{why}; all rows are on the card at once, in turns"
+    return name, why
 
 
 def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:

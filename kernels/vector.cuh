@@ -85,22 +85,28 @@ __device__ __forceinline__ Vector filled(float value) {
     return pack(all);
 }
 
-// Lines that are touched with this policy are the last to leave the L2 cache.
-__device__ __forceinline__ unsigned long long kept_in_l2() {
+// What becomes of the cache lines that an access touches: as usual, the last to leave the L2 cache, or not kept in the
+// SM's L1. Narrower accesses than of 16 bytes are PLAIN whatever is asked for.
+enum Lines { PLAIN, STAY, PASS };
+
+__device__ __forceinline__ unsigned long long stay_in_l2() {
     unsigned long long policy;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
-// One access of VECTOR_BYTES at a multiple of them. The inputs are read-only for the whole launch (.nc). KEEP holds for
-// accesses of 16 bytes; narrower ones ignore it, here and below.
-template <bool KEEP = false>
+// One access of VECTOR_BYTES at a multiple of them. The inputs are read-only for the whole launch (.nc).
+template <Lines LINES = PLAIN>
 __device__ __forceinline__ Vector load(const Element* from) {
     Vector v;
-    if constexpr (VECTOR_BYTES == 16 && KEEP) {
+    if constexpr (VECTOR_BYTES == 16 && LINES == PASS) {
+        asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+            : "l"(from));
+    } else if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
         asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
             : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-            : "l"(from), "l"(kept_in_l2()));
+            : "l"(from), "l"(stay_in_l2()));
     } else if constexpr (VECTOR_BYTES == 16) {
         uint4 w = __ldg(reinterpret_cast<const uint4*>(from));
         v.word[0] = w.x, v.word[1] = w.y, v.word[2] = w.z, v.word[3] = w.w;
@@ -115,11 +121,12 @@ __device__ __forceinline__ Vector load(const Element* from) {
     return v;
 }
 
-template <bool KEEP = false>
+template <Lines LINES = PLAIN>
 __device__ __forceinline__ void store(Element* to, const Vector& v) {
-    if constexpr (VECTOR_BYTES == 16 && KEEP) {
+    static_assert(LINES != PASS, "stores do not go through L1");
+    if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
         asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(v.word[0]),
-                     "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]), "l"(kept_in_l2())
+                     "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]), "l"(stay_in_l2())
                      : "memory");
     } else if constexpr (VECTOR_BYTES == 16) {
         *reinterpret_cast<uint4*>(to) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
@@ -133,13 +140,13 @@ __device__ __forceinline__ void store(Element* to, const Vector& v) {
 }
 
 // Starts one such access from global to shared memory; finish_copies() waits for all of this thread's. A thread
-// reads back what it copied itself, so that no barrier is needed.
-template <bool KEEP = false>
+// reads back what it copied itself, so that no barrier is needed. Those of 16 bytes pass L1 anyway (.cg).
+template <Lines LINES = PLAIN>
 __device__ __forceinline__ void start_copy(Vector* to, const Element* from) {
     unsigned there = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (VECTOR_BYTES == 16 && KEEP) {
+    if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(there), "l"(from),
-                     "l"(kept_in_l2())
+                     "l"(stay_in_l2())
                      : "memory");
     } else if constexpr (VECTOR_BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from) : "memory");

@@ -30,6 +30,7 @@ from pytest_roofline.session import Session, Settings
 
 ROOT = Path(__file__).parents[1]
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
+X_LINES, Y_LINES = ("PLAIN", "STAY", "PASS"), ("PLAIN", "STAY")  # as kernels/vector.cuh has them
 IDLE = 1.15  # times the vectors of a row that all threads together may hold
 FEW, MANY = 5, 31  # samples
 
@@ -47,11 +48,11 @@ def spreads(shape: Shape, card: Card, staged: bool) -> Iterator[Spread]:
             if vectors <= 8:
                 yield one
             continue
-        for blocks, kept in itertools.product(range(1, 7), range(min(7, vectors))):
-            made = replace(one, kept=kept, blocks=blocks)
-            if made.shared + RESERVED <= card.shared_per_sm // blocks and threads * blocks <= card.threads_per_sm:
-                yield made
-                break
+        for blocks in range(1, 7):
+            made = (replace(one, kept=kept, blocks=blocks) for kept in range(min(7, vectors)))
+            fitting = (way for way in made if way.shared + RESERVED <= card.shared_per_sm // blocks)
+            if threads * blocks <= card.threads_per_sm and (least := next(fitting, None)):
+                yield least  # what waits in shared memory costs no registers
 
 
 def ways(rung: Rung, shape: Shape, card: Card) -> Iterator[tuple[str, Rung]]:
@@ -60,19 +61,19 @@ def ways(rung: Rung, shape: Shape, card: Card) -> Iterator[tuple[str, Rung]]:
     yield "rule", fixed
     launch = fixed.launches[-1]
     macros = dict(launch.defines)
-    hints = [{"KEEP_X": x, "KEEP_Y": y} for x, y in itertools.product((False, True), repeat=2)]
-    for spread in spreads(shape, card, "KEPT" in macros):
-        for keep in hints if "KEEP_X" in macros else [{}]:
-            made: Launch = replace(launch, **spread.launch(**keep))
-            yield described(spread, keep), replace(fixed, launches=(*fixed.launches[:-1], made))
+    turns = {name: macros[name] for name in ("ROWS_A_TURN", "TURN_CYCLES") if name in macros}
+    staged = "KEPT" in macros
+    hints = [{"X_LINES": x, "Y_LINES": y} for x in X_LINES[: 2 if staged else 3] for y in Y_LINES]
+    for spread in spreads(shape, card, staged):
+        for lines in hints if "X_LINES" in macros else [{}]:
+            made: Launch = replace(launch, **spread.launch(**lines, **turns))
+            yield described(spread, lines), replace(fixed, launches=(*fixed.launches[:-1], made))
 
 
-def described(spread: Spread, keep: dict[str, bool]) -> str:
+def described(spread: Spread, lines: dict[str, str]) -> str:
     kept = f", {spread.kept} kept, {spread.blocks} blocks an SM" if spread.staged else ""
-    stay = [name.removeprefix("KEEP_").lower() for name, on in keep.items() if on]
-    return f"{spread.threads} threads x {spread.vectors}, cluster of {spread.cluster}{kept}" + (
-        f", {' and '.join(stay)} stay" if stay else ""
-    )
+    told = "".join(f", {name} {value}" for name, value in lines.items())
+    return f"{spread.threads} threads x {spread.vectors}, cluster of {spread.cluster}{kept}{told}"
 
 
 def spills(job: Job) -> bool:

@@ -1,7 +1,7 @@
 // a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
 // long rows are split over a cluster of blocks.
 // Ledger 16N a row in float32: the second read of h is gone.
-// Eviction priorities as in n7.
+// Cache lines as in n7.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.
 #include "../row.cuh"
@@ -14,11 +14,15 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
-    Vector hs[VECTORS], rs[VECTORS];
+    Vector hs[VECTORS], rs[VECTORS], ws[VECTORS];
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
-        hs[k] = inside(k) ? load<KEEP_X>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
-        rs[k] = inside(k) ? load<KEEP_X>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
+        hs[k] = inside(k) ? load<X_LINES>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
+        rs[k] = inside(k) ? load<X_LINES>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
+    }
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {  // on its way before the stores of h
+        ws[k] = inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f);
     }
     float sum = 0.0f;
 #pragma unroll
@@ -29,14 +33,11 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] += b[j];
         hs[k] = pack(v);
-        if (inside(k)) store<KEEP_Y>(h + offset + at.vector(k) * WIDTH, hs[k]);
+        if (inside(k)) store<Y_LINES>(h + offset + at.vector(k) * WIDTH, hs[k]);
         unpack(hs[k], v);  // as it was stored
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
     }
-    Vector ws[VECTORS];
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) ws[k] = inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f);
     float scale = rsqrtf(row_sum(sum, at) / N + eps);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
@@ -46,6 +47,6 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
         unpack(ws[k], g);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
-        store<KEEP_Y>(y + offset + at.vector(k) * WIDTH, pack(v));
+        store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));
     }
 }

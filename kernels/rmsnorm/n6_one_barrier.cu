@@ -8,5 +8,5 @@
 
 extern "C" __global__ void ROW_KERNEL
 rms_n6(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
-    norm_row<false, false>(x, w, y, N, eps);
+    norm_row<PLAIN, PLAIN>(x, w, y, N, eps);
 }

@@ -2,8 +2,8 @@
 // last KEPT vectors of a thread in registers; and a row that is too long for one block, or one of too few rows for the
 // card, is split over a cluster of blocks that exchange their sums through distributed shared memory.
 // Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
-// Beyond three quarters of the L2 cache both x and y get eviction priorities as in n7, which was found by measuring; y
-// does not where a full SM has no registers left for it.
+// Beyond three quarters of the L2 cache lines of x are the last to leave it, which was found by measuring, and those of y
+// as in n7, unless a full SM has no registers left to say so.
 // Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90.
 // Bound by: DRAM.
 #include "../row.cuh"
@@ -21,7 +21,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
 #pragma unroll(STAGED <= 24 ? STAGED : 8)
     for (int k = 0; k < STAGED; ++k) {
-        if (inside(k)) start_copy<KEEP_X>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
+        if (inside(k)) start_copy<X_LINES>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
         else staged[k * THREADS] = filled(0.0f);
     }
     Vector xs[KEPT + 1];  // no array of size 0
@@ -35,7 +35,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int own = STAGED + k;
-        xs[k] = inside(own) ? load<KEEP_X>(x + offset + at.vector(own) * WIDTH) : filled(0.0f);
+        xs[k] = inside(own) ? load<X_LINES>(x + offset + at.vector(own) * WIDTH) : filled(0.0f);
     }
     finish_copies();
 #pragma unroll 4
@@ -50,7 +50,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
         unpack(load(w + at.vector(k) * WIDTH), g);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
-        store<KEEP_Y>(y + offset + at.vector(k) * WIDTH, pack(v));
+        store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));
     };
 #pragma unroll 4
     for (int k = 0; k < STAGED; ++k) finish(k, staged[k * THREADS]);

@@ -5,8 +5,8 @@
 
 static_assert(CLUSTER == 1, "s6 and s7 do not arrive at the first barrier of a cluster");
 
-// X_STAYS and Y_STAYS: what is read of x and what is written of y shall be the last to leave the L2 cache.
-template <bool X_STAYS, bool Y_STAYS>
+// X and Y: what becomes of the cache lines that are read and written.
+template <Lines X, Lines Y>
 __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N) {
     Place at;
     int vectors = N / WIDTH;
@@ -15,7 +15,7 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);  // the exponential of -inf is 0, and LOWEST is the least maximum
-        xs[k] = k < FULL || i < vectors ? load<X_STAYS>(x + offset + i * WIDTH) : filled(minus_infinity());
+        xs[k] = k < FULL || i < vectors ? load<X>(x + offset + i * WIDTH) : filled(minus_infinity());
     }
     float e[VECTORS][WIDTH];
     float m = LOWEST;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
         if (k < FULL || i < vectors) {
 #pragma unroll
             for (int j = 0; j < WIDTH; ++j) e[k][j] *= scale;
-            store<Y_STAYS>(y + offset + i * WIDTH, pack(e[k]));
+            store<Y>(y + offset + i * WIDTH, pack(e[k]));
         }
     }
 }

@@ -57,8 +57,8 @@ def test_every_way_is_among_them(ladder, clustered):
     """The ways include vectors in registers beside shared memory, eviction priorities, and clusters."""
     found = [
         dict(fixed.launches[-1].defines)
-        for name in ("n8", "s8")
+        for name in ("n8", "s8", "s9")
         for fixed, _ in specimens(ladder, ladder.rung(name), clustered.card)
     ]
-    for macro, values in (("KEPT", "0 4"), ("KEEP_X", "true false"), ("CLUSTER", "1 8"), ("WIDTH", "1 4 8")):
+    for macro, values in (("KEPT", "0 4"), ("X_LINES", "PLAIN STAY"), ("CLUSTER", "1 8"), ("WIDTH", "1 4 8")):
         assert {*values.split()} <= {defines[macro] for defines in found}, macro

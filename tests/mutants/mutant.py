@@ -23,7 +23,7 @@ from pytest_roofline.sim.traffic import Counts, by_buffer
 from pytest_roofline.source import Source
 
 REDUCE, ROW, VECTOR = "reduce.cuh", "../row.cuh", "vector.cuh"  # as the first file that includes them names them
-NORM, SOFTMAX = "norm.cuh", "softmax.cuh"
+NORM, SOFTMAX, LONG_SOFTMAX = "norm.cuh", "softmax.cuh", "long.cuh"
 SHAPE = Shape(8, 1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
 H200 = card("h200")
 Edit = tuple[str, str, str, int | None]

@@ -8,7 +8,7 @@ arrival that is relaxed and does not release, and a write over what its owner st
 from __future__ import annotations
 
 import pytest
-from mutant import H200, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
+from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
 
 from pytest_roofline.check import Job
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
@@ -17,12 +17,12 @@ from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
 from pytest_roofline.static import check_accesses
 
-SPLIT = Shape(8, 20000)  # over four blocks in n8 and s8, two in a2
-RUNGS = ("n8", "s8", "a2")
+SPLIT = Shape(8, 20000)  # over four blocks in n8, s8 and s9, two in a2
+RUNGS = ("n8", "s8", "s9", "a2")
 
 ARRIVE = (ROW, "        cluster_arrive();  //", "        //", None)
 WAIT = (ROW, "        cluster_wait();    //", "        //", None)
-FIRST_WAIT = {"n8": 0, "s8": 1, "a2": 0}  # of the two reductions of row.cuh
+FIRST_WAIT = {"n8": 0, "s8": 1, "s9": 1, "a2": 0}  # of the two reductions of row.cuh
 ARRIVES_FIRST = ("    cluster_arrive();  //", "    //", None)
 BLOCK_BARRIER = (
     "    if constexpr (CLUSTER == 1) {\n        __syncthreads();",
@@ -52,8 +52,11 @@ WRONG_HANDS = [
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
-LAST_FACTOR = one("last-factor-dropped", "s8", "__expf(m - all.m) / all.s", "1.0f / all.s")
-COPIES = [one("copies-not-waited-for", rung, "    finish_copies();\n", "") for rung in ("n8", "s8")]
+LAST_FACTOR = one("last-factor-dropped", "s8", "__expf(m - all.m) / all.s", "1.0f / all.s", LONG_SOFTMAX)
+COPIES = [
+    one("copies-not-waited-for", rung, "    finish_copies();\n", "", file)
+    for rung, file in (("n8", ""), ("s8", LONG_SOFTMAX), ("s9", LONG_SOFTMAX))
+]
 READ_TWICE = one(
     "x-read-twice",
     "n8",

@@ -7,6 +7,7 @@ import math
 import pytest
 from mutant import (
     H200,
+    LONG_SOFTMAX,
     NORM,
     REDUCE,
     ROW,
@@ -47,9 +48,10 @@ LAST_FACTOR = ("__expf(m - all.m) / all.s", "1.0f / all.s")
 RESCALE = [
     *(one("sums-not-rescaled", r, "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW) for r in ("s6", "s8")),
     one("last-factor-dropped", "s6", *LAST_FACTOR, SOFTMAX),
-    one("last-factor-dropped", "s8", *LAST_FACTOR),
+    *(one("last-factor-dropped", r, *LAST_FACTOR, LONG_SOFTMAX) for r in ("s8", "s9")),
 ]
 
+INSIDES = {"n8": "", "s8": LONG_SOFTMAX, "s9": LONG_SOFTMAX, "a2": ""}  # where each has its one test
 INSIDE = "return k < FULL || at.vector(k) < vectors;"
 BOUNDARY = [
     *(one("boundary-dropped-load", r, "k < FULL || i < groups ? x", "true ? x") for r in ("n5", "s5")),
@@ -60,11 +62,11 @@ BOUNDARY = [
     one("boundary-dropped-store", "n6", "if (k < FULL || i < vectors)", "if (true)", NORM),
     one("boundary-dropped-load", "s6", "k < FULL || i < vectors ? load<", "true ? load<", SOFTMAX),
     one("boundary-dropped-store", "s6", "if (k < FULL || i < vectors)", "if (true)", SOFTMAX),
-    *(one("boundary-dropped", r, INSIDE, "return true;") for r in ("n8", "s8", "a2")),
+    *(one("boundary-dropped", r, INSIDE, "return true;", file) for r, file in INSIDES.items()),
     *(everywhere("full-one-too-large", r, "k < FULL", "k <= FULL", 2) for r in ("n5", "s5")),
     everywhere("full-one-too-large", "n6", "k < FULL", "k <= FULL", 3, NORM),
     everywhere("full-one-too-large", "s6", "k < FULL", "k <= FULL", 2, SOFTMAX),
-    *(one("full-one-too-large", r, "k < FULL", "k <= FULL") for r in ("n8", "s8", "a2")),
+    *(one("full-one-too-large", r, "k < FULL", "k <= FULL", file) for r, file in INSIDES.items()),
 ]
 # What lies past the row is to vanish from maximum and sum in a row of any values, all -inf among them.
 NOTHING = "filled(minus_infinity())"
@@ -73,12 +75,12 @@ LOWESTS = "make_float4(LOWEST, LOWEST, LOWEST, LOWEST)"
 LOWEST_PADDING = [
     one("padding-of-lowest", "s5", NOTHINGS, LOWESTS),
     one("padding-of-lowest", "s6", NOTHING, "filled(LOWEST)", SOFTMAX),
-    everywhere("padding-of-lowest", "s8", NOTHING, "filled(LOWEST)", 2),
+    everywhere("padding-of-lowest", "s8", NOTHING, "filled(LOWEST)", 2, LONG_SOFTMAX),
 ]
 ZERO_PADDING = [
     one("padding-of-zero", "s5", NOTHINGS, "make_float4(0.0f, 0.0f, 0.0f, 0.0f)"),
     one("padding-of-zero", "s6", NOTHING, "filled(0.0f)", SOFTMAX),
-    everywhere("padding-of-zero", "s8", NOTHING, "filled(0.0f)", 2),
+    everywhere("padding-of-zero", "s8", NOTHING, "filled(0.0f)", 2, LONG_SOFTMAX),
 ]
 
 # In s5, n6, s6 and a2 the same edit is no mutant: the compiler resolves the index, and nothing goes to local memory.
@@ -90,7 +92,7 @@ RUNNING_INDEX = Mutant(
         ("", "xs[VECTORS];", "xs[VECTORS]; int n = N >> 30;", None),
     ),
 )
-AGAIN = "load<X_STAYS>(x + offset + i * WIDTH)"
+AGAIN = "load<X>(x + offset + i * WIDTH)"
 READ_TWICE = one("x-read-twice", "n6", "unpack(xs[k], v);", f"unpack({AGAIN}, v);", NORM, 1)
 FROM_FLOATS = "reinterpret_cast<const float*>(x) + 4 * (offset + i)"
 FOUR = ", ".join(f"({FROM_FLOATS})[{j}]" for j in range(4))
@@ -129,7 +131,9 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, saniti
     images = mutant.images(ladder, device.card, volatile=volatile)
     report = sanitize(ladder.rung(mutant.rung), "racecheck", SHAPE, volatile=volatile, images=images)
     assert report.verdict == FINDINGS, str(report)
-    assert {file for finding in report.findings for file, _ in finding.sources()} == {"row.cuh"}, str(report)
+    # compute-sanitizer names no file for what is inlined from a lambda, here the read of the partials.
+    named = {file for finding in report.findings for file, _ in finding.sources() if file}
+    assert named == {"row.cuh"}, str(report)
 
 
 @pytest.mark.sanitizer

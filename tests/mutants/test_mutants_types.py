@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mutant import NORM, SOFTMAX, VECTOR, Mutant, one, over
+from mutant import LONG_SOFTMAX, NORM, SOFTMAX, VECTOR, Mutant, one, over
 from rounding import wrongly_rounded
 
 from pytest_roofline.check import Job, check
@@ -15,6 +15,7 @@ from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.errors import SimulationError
 
 BFLOAT, HALF = Shape(8, 1000, "bfloat16"), Shape(8, 1000, "float16")
+STAGED = [Shape(700, 1000, dtype) for dtype in ("bfloat16", "float16")]  # too many rows to be held in registers
 NARROW = Shape(8, 8, "bfloat16")  # where the rounding of h moves the mean of its squares
 RUNGS = ("n6", "s6", "n8", "s8")
 
@@ -38,8 +39,8 @@ ROUNDED_TWICE = Mutant(
     "exponentials-rounded-in-shared-memory",
     "s8",
     (
-        ("", "if (sizeof(Element) == 4) staged", "staged", None),
-        ("", "(sizeof(Element) == 4 ? v[j] : __expf(v[j] - m)) * scale", "v[j] * scale", None),
+        (LONG_SOFTMAX, "if (sizeof(Element) == 4) staged", "staged", None),
+        (LONG_SOFTMAX, "sizeof(Element) == 4 ? v[j] * scale : exp2_of((v[j] - m) * LOG2E + power)", "v[j] * scale", None),
     ),
 )
 AS_STORED = "        unpack(hs[k], v);  // as it was stored\n"
@@ -47,7 +48,7 @@ UNROUNDED = Mutant(
     "norm-of-the-unrounded-h",
     "a2",
     (
-        ("", "Vector hs[VECTORS], rs[VECTORS];", "Vector hs[VECTORS], rs[VECTORS]; float f[VECTORS][WIDTH];", None),
+        ("", "Vector hs[VECTORS]", "float f[VECTORS][WIDTH]; Vector hs[VECTORS]", None),
         ("", AS_STORED, "        for (int j = 0; j < WIDTH; ++j) f[k][j] = v[j];\n", None),
         ("", SCALED, "v[j] = f[k][j] * scale * g[j];", None),
     ),
@@ -59,8 +60,7 @@ ROUNDING = [
     (one("cast-before-the-weight", "n6", SCALED, CAST_FIRST, NORM), BFLOAT),
     (one("cast-before-the-weight", "n8", SCALED, CAST_FIRST), BFLOAT),
     (one("exponentials-rounded", "s6", *EXPONENTIAL, SOFTMAX), BFLOAT),
-    (ROUNDED_TWICE, BFLOAT),
-    (ROUNDED_TWICE, HALF),
+    *((ROUNDED_TWICE, shape) for shape in STAGED),
     (UNROUNDED, BFLOAT),
     (UNROUNDED, HALF),
     (one("mean-of-the-unrounded-h", "a2", AS_STORED, ""), NARROW),
@@ -75,7 +75,7 @@ HALF_SUM = one(
 )
 WRONG_SUMS = [
     one(
-        "h-not-written-at-the-end-of-a-row", "a2", "if (inside(k)) store<KEEP_Y>(h +", "if (k < FULL) store<KEEP_Y>(h +"
+        "h-not-written-at-the-end-of-a-row", "a2", "if (inside(k)) store<Y_LINES>(h +", "if (k < FULL) store<Y_LINES>(h +"
     ),
     one("h-not-written", "a1", "store(h + offset + i * WIDTH, pack(a));", ""),
     *(one("r-ignored", rung, f"{v}[j] += b[j];", f"{v}[j] += 0.0f * b[j];") for rung, v in (("a1", "a"), ("a2", "v"))),

@@ -22,7 +22,7 @@ def counted(roofline_session):
         pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
     ladder, device = roofline_session.ladder, roofline_session.gpu
     cases = []
-    for name in ("n8", "s8"):
+    for name in ("n8", "s8", "s9"):
         for columns in COLUMNS:
             rung, shape = ladder.rung(name), Shape(ROWS, columns)
             if missing := lacking(rung, shape, device.card):
@@ -36,7 +36,7 @@ def counted(roofline_session):
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
-@pytest.mark.parametrize("name", ["n8", "s8"])
+@pytest.mark.parametrize("name", ["n8", "s8", "s9"])
 def test_a_long_row_crosses_dram_once(cuda_device, counted, name, columns):
     """DRAM moves at most 8.2N bytes a row at 4096 rows, odd widths too, and x cannot have stayed out of it."""
     (launch,) = counted[name, columns]

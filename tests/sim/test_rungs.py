@@ -24,7 +24,7 @@ EXPONENTIALS = {"s1": 2.0, "s2": 3.0, "s3": 3.0, "s4": 2.5}
 # Bytes a row as a multiple of N, where it is not 8.
 LEDGER = {"n1": 12, "n2": 12, "s1": 16, "s2": 12, "a1": 20, "a2": 16}
 LONG_ROWS = [Shape(2, n) for n in (8193, 9999, 65536, 152064, 262143)] + [Shape(2, 60000, "bfloat16")]
-SPLIT = Shape(4, 60000)  # over a cluster of blocks in n8, s8 and a2, and in the second launch of a1
+SPLIT = Shape(4, 60000)  # over a cluster of blocks in n8, s8, s9 and a2, and in the second launch of a1
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_the_bytes_counted_are_the_ledger(counted, simulator, rung):
 
 
 @pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
-@pytest.mark.parametrize("name", ["n8", "s8", "a2"])
+@pytest.mark.parametrize("name", ["n8", "s8", "s9", "a2"])
 def test_a_split_row_is_read_and_written_once(counted, clusters, ladder, name, shape):
     """A row in the shared memory of a cluster, or in its registers: each byte of each array crosses once, at any N."""
     rung = ladder.rung(name).at(shape, clusters.card)
@@ -120,7 +120,7 @@ def test_it_is_fast_enough_to_be_used(simulator, ladder, staged, rows, each, tri
     That is 0.2 s and 2 s for the eight rungs n1 to s4. Rows in shared memory, all accesses of which are watched for
     races, take up to four times as long.
     """
-    rungs = [rung for rung in ladder.rungs if (rung.name in ("n8", "s8")) == staged]
+    rungs = [rung for rung in ladder.rungs if (rung.name in ("n8", "s8", "s9")) == staged]
     seconds = each * len(rungs)
     jobs = [Job(simulator, ladder, rung, Shape(rows, rung.operator.default_shape.N)) for rung in rungs]
     took = []

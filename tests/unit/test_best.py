@@ -20,8 +20,8 @@ SHAPES = (  # few rows, many rows, the widest in one block's registers, and long
 BEST = {
     ("h200", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n8 n8 n8",
     ("h200", "bfloat16", "rmsnorm"): "n6 n6 n7 n7 n8 n8 n8 n8",
-    ("h200", "float32", "softmax"): "s6 s6 s7 s7 s8 s8 s8 s8",
-    ("h200", "float16", "softmax"): "s6 s6 s7 s7 s8 s8 s8 s8",
+    ("h200", "float32", "softmax"): "s6 s6 s7 s7 s8 s8 s9 s9",
+    ("h200", "float16", "softmax"): "s6 s6 s7 s7 s8 s8 s9 s9",
     ("h200", "float32", "add_rmsnorm"): "a2 a2 a2 a2 a2 a2 a2 a1",
     ("h200", "bfloat16", "add_rmsnorm"): "a2 a2 a2 a2 a2 a2 a2 a1",
     ("a100", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n2 n2 n2",
@@ -107,7 +107,7 @@ def test_an_operator_without_a_rule(ladder: Ladder) -> None:
 def test_a_rule_that_names_what_can_not_run_is_an_error(ladder: Ladder) -> None:
     """A rule is believed only so far as its rung exists, takes the shape, and runs on the card."""
     for name, error, said in (
-        ("s9", UnknownNameError, "no rung 's9'"),
+        ("s99", UnknownNameError, "no rung 's99'"),
         ("s4", RefusedError, "s4 can't run 4096x65536, .*N <= 8192"),
         ("s8", RefusedError, r"s8 can't run 4096x65536 on NVIDIA GeForce RTX 4090.*run it there: s1, s2\.$"),
     ):
@@ -132,7 +132,7 @@ def test_what_a_card_lacks(ladder: Ladder) -> None:
 def test_a_refusal_on_a_card_names_the_rungs_that_run_there(ladder: Ladder) -> None:
     """With a card those that lack something on it are left out, whether a limit is broken or the card is too old."""
     wide = Shape(2, 2**16)
-    for rung, on, able in (("s8", RTX4090, "s1, s2"), ("s4", RTX4090, "s1, s2"), ("s4", H200, "s1, s2, s8")):
+    for rung, on, able in (("s8", RTX4090, "s1, s2"), ("s4", RTX4090, "s1, s2"), ("s4", H200, "s1, s2, s8, s9")):
         with pytest.raises(RefusedError, match=f": {able}\\.$"):
             ladder.require(ladder.rung(rung), wide, on)
     ladder.require(ladder.rung("s8"), wide)  # on no card in particular
@@ -145,7 +145,7 @@ def test_a_type_that_a_rung_does_not_take(ladder: Ladder) -> None:
         ladder.require(ladder.rung("s5"), Shape(8, 2048, "float16"))
     said = str(raised.value)
     assert said.startswith("s5 can't run 8x2048-float16, nothing was launched: dtype = float16, allowed is float32 (")
-    assert said.endswith("Rungs of softmax that run it: s6, s7, s8.")
+    assert said.endswith("Rungs of softmax that run it: s6, s7, s8, s9.")
     limit = Limit("dtype", "why", one_of=("float32", "bfloat16"))
     assert str(limit) == "float32 or bfloat16"
     assert [limit.holds(Shape(1, 1, dtype)) for dtype in FLOATS] == [True, False, True]

@@ -23,7 +23,7 @@ def run(*words: str, ladder: Path = LADDER) -> int:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("s9",), 2, "there is no rung 's9'; the ladder has n1, n2, "),
+        (("s99",), 2, "there is no rung 's99'; the ladder has n1, n2, "),
         (("n3", "0"), 2, "M, N and ITERS must be at least 1, got 0 3584 11"),
         (("n3", "8", "-5"), 2, "must be at least 1, got 8 -5 11"),
         (("n3", "8", "1000", "0"), 2, "must be at least 1, got 8 1000 0"),

@@ -53,4 +53,4 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
             held = ("WIDTH", "THREADS", "VECTORS", "CLUSTER")
             width, threads, vectors, cluster = (int(macros[key]) for key in held)
             assert width * threads * vectors * cluster >= shape.N
-            assert ("KEEP_X" in macros) == (name != "s6")
+            assert ("X_LINES" in macros) == (name != "s6")

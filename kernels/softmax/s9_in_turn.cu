@@ -1,0 +1,18 @@
+// s9: s8 with the rows of a short launch in turns. Where all rows are on the card at once, all of them are read, then all
+// wait, then all are written. Here a turn of rows begins when DRAM has had the time to deliver those before it, so that
+// the first are written while the last are still read. The ledger stays at 8N a row.
+// Why it should be faster: reads and writes overlap, and the blocks of a row wait less for each other, since fewer rows
+// compete for DRAM. One turn is still enough to keep DRAM busy.
+// Limits: as s8. Where rows come in waves anyway, all have the first turn: it is s8.
+// Bound by: DRAM for the reads, and L2 for the writes; what is left is one turn's exchange and its writes at the end.
+#include "long.cuh"
+
+extern "C" __global__ void ROW_KERNEL
+sm_s9(const Element* __restrict__ x, Element* __restrict__ y, int N) {
+    cluster_arrive();  // before the turn: nobody waits for it afterwards
+    long long begin = clock64();
+    long long turn = Place().row / ROWS_A_TURN;
+    while (clock64() - begin < turn * TURN_CYCLES) {
+    }
+    softmax_long_row(x, y, N);
+}
