@@ -3,7 +3,7 @@
     python scripts/readme_tables.py [--check]
 
 With ``--check`` nothing is written; exit code 1 if README is out of date. A number in README is a number of the
-baseline, of docs/ladder_h200.json or of docs/peers_h200.json: whoever saves a new one runs this.
+baseline or of docs/peers_h200.json: whoever saves a new one runs this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_roofline.report import ladder_table, results_table
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
-LADDER = ROOT / "docs" / "ladder_h200.json"  # of pytest tests/perf -k "8192x or 32x or 4096x"
+HEADLINE = ("n1", "n4", "n7", "s1", "s4", "s7", "a1", "a2")  # where each ladder starts and ends, and its float4 rung
 OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
 QUANTITIES = {"speedup": "speed-up over {}", "dram": "DRAM bytes a row, in N", "mbu": "MBU in %"}
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
@@ -30,14 +30,17 @@ BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # th
 
 def filled(text: str) -> str:
     """README's text with each block between its markers made anew; ValueError if a marker is missing."""
-    run, new = (json.loads(path.read_text(encoding="utf-8")) for path in (BASELINE, LADDER))
-    main = {"benchmarks": [b for b in new["benchmarks"] if b["extra_info"]["rows"] == 8192]}
+    run = json.loads(BASELINE.read_text(encoding="utf-8"))
+    ladder = load(ROOT / "kernels" / "ladder.py")
+    main = [b for b in run["benchmarks"] if b["extra_info"]["rows"] == 8192]
+    first = [b for b in main if b["extra_info"]["rung"] in HEADLINE and b["extra_info"]["dtype"] == "float32"]
     for name, lines in (
-        ("ladder", ladder_table(load(ROOT / "kernels" / "ladder.py"))),
-        ("hardware", [hardware(new)]),
-        ("main results", results_table(main)),
-        ("all results", results_table(run)),
-        ("predictions", predictions(load(ROOT / "kernels" / "ladder.py"), new)),
+        ("ladder", ladder_table(ladder)),
+        ("hardware", [hardware(run)]),
+        ("headline", results_table({"benchmarks": first})),
+        ("main results", results_table({"benchmarks": main})),
+        ("all results", [f"<details><summary>{len(run['benchmarks'])} benchmarks</summary>", "", *results_table(run)]),
+        ("predictions", predictions(ladder, run)),
         ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -59,7 +62,7 @@ def hardware(run: dict[str, Any]) -> str:
 
 
 def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
-    """Every prediction with its value and verdict in docs/ladder_h200.json; not checked where it was not timed."""
+    """Every prediction with its value and verdict in a saved run; not checked where it was not timed."""
     infos = [bench["extra_info"] for bench in run["benchmarks"]]
     found = verdict.verdicts(ladder, infos, {}, run["machine_info"]["roofline"]["l2_bytes"])
     told = {(one.rung, one.shape, one.prediction): one for one in found}
@@ -76,7 +79,7 @@ def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
 
 
 def peers(run: dict[str, Any]) -> list[str]:
-    """The comparison: us of the copy, of ours and of each peer, and ours against the fastest of them."""
+    """The comparison: us of the copy, of ours and of each peer, ours against the fastest of them, and what ours missed."""
     about = dict(run["about"])
     card, date = about.pop("card"), about.pop("date")
     versions = ", ".join(f"{name} {about[name]}" for name in about if name not in ("command", "runs", "L2"))
@@ -91,7 +94,8 @@ def peers(run: dict[str, Any]) -> list[str]:
         ahead = f"{min(timed) / found['ours']['seconds']:.2f}" if timed and found["ours"]["seconds"] else "-"
         shape = f"{row['rows']} x {row['columns']}" + ("" if row["dtype"] == "float32" else f" {row['dtype']}")
         lines.append(f"| {row['operator']} | {shape} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
-    return lines
+    missed = [f"- {said}" for row in run["rows"] for said in row["complaints"]]
+    return [*lines, "", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed] if missed else lines
 
 
 def _microseconds(one: dict[str, Any] | None) -> str:

@@ -40,7 +40,12 @@ ROUNDED_TWICE = Mutant(
     "s8",
     (
         (LONG_SOFTMAX, "if (sizeof(Element) == 4) staged", "staged", None),
-        (LONG_SOFTMAX, "sizeof(Element) == 4 ? v[j] * scale : exp2_of((v[j] - m) * LOG2E + power)", "v[j] * scale", None),
+        (
+            LONG_SOFTMAX,
+            "sizeof(Element) == 4 ? v[j] * scale : exp2_of((v[j] - m) * LOG2E + power)",
+            "v[j] * scale",
+            None,
+        ),
     ),
 )
 AS_STORED = "        unpack(hs[k], v);  // as it was stored\n"
@@ -75,7 +80,10 @@ HALF_SUM = one(
 )
 WRONG_SUMS = [
     one(
-        "h-not-written-at-the-end-of-a-row", "a2", "if (inside(k)) store<Y_LINES>(h +", "if (k < FULL) store<Y_LINES>(h +"
+        "h-not-written-at-the-end-of-a-row",
+        "a2",
+        "if (inside(k)) store<Y_LINES>(h +",
+        "if (k < FULL) store<Y_LINES>(h +",
     ),
     one("h-not-written", "a1", "store(h + offset + i * WIDTH, pack(a));", ""),
     *(one("r-ignored", rung, f"{v}[j] += b[j];", f"{v}[j] += 0.0f * b[j];") for rung, v in (("a1", "a"), ("a2", "v"))),
