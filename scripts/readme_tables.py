@@ -79,7 +79,7 @@ def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
 
 
 def peers(run: dict[str, Any]) -> list[str]:
-    """The comparison: us of the copy, of ours and of each peer, ours against the fastest of them, and what ours missed."""
+    """The comparison: the copy, ours and each peer in us, ours against the fastest peer, and what ours missed."""
     about = dict(run["about"])
     card, date = about.pop("card"), about.pop("date")
     versions = ", ".join(f"{name} {about[name]}" for name in about if name not in ("command", "runs", "L2"))

@@ -24,6 +24,7 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
     for (int k = 0; k < VECTORS; ++k) {  // on its way before the stores of h
         ws[k] = inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f);
     }
+    float inverse = 1.0f / N;  // now, for after the barrier it would be waited for
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
@@ -38,7 +39,7 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
     }
-    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+    float scale = rsqrtf(row_sum(sum, at) * inverse + eps);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         if (!inside(k)) continue;

@@ -22,6 +22,7 @@ __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Ele
         int i = at.vector(k);
         ws[k] = k < FULL || i < vectors ? load(w + i * WIDTH) : filled(0.0f);
     }
+    float inverse = 1.0f / N;  // now, for after the barrier it would be waited for
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
@@ -30,7 +31,7 @@ __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Ele
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
     }
-    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+    float scale = rsqrtf(row_sum(sum, at) * inverse + eps);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);

@@ -5,6 +5,9 @@
 #include "../row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
+// The passes over shared memory are unrolled where a thread has registers for the whole of its row in between.
+constexpr int REGISTERS = 65536 / (THREADS * BLOCKS);
+constexpr int UNROLLED = STAGED > 0 && STAGED * WIDTH + 24 <= REGISTERS ? STAGED : 4;
 constexpr float LOG2E = 1.4426950408889634f;
 
 __device__ __forceinline__ float exp2_of(float v) {
@@ -20,7 +23,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
-#pragma unroll(STAGED <= 24 ? STAGED : 8)
+#pragma unroll(STAGED > 0 && STAGED <= 24 ? STAGED : 8)
     for (int k = 0; k < STAGED; ++k) {  // the exponential of -inf is 0, and LOWEST is the least maximum
         if (inside(k)) start_copy<X_LINES>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
         else staged[k * THREADS] = filled(minus_infinity());
@@ -35,7 +38,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
         for (int j = 0; j < WIDTH; ++j) m = fmaxf(m, e[k][j]);
     }
     finish_copies();
-#pragma unroll 4
+#pragma unroll(UNROLLED)
     for (int k = 0; k < STAGED; ++k) {
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
@@ -52,7 +55,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
             s += e[k][j];
         }
     }
-#pragma unroll 4
+#pragma unroll(UNROLLED)
     for (int k = 0; k < STAGED; ++k) {
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
@@ -64,15 +67,18 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
         if (sizeof(Element) == 4) staged[k * THREADS] = pack(v);  // a 16-bit one would be rounded twice
     }
     MaxSum all = row_merge({m, warp_sum(s)}, at);
-    float scale = __expf(m - all.m) / all.s;  // exponentials are around the warp's maximum
-    float power = __log2f(scale);             // one multiplication fewer where they are taken again
+    float scale = __fdividef(__expf(m - all.m), all.s);  // exponentials are around the warp's maximum
+    float power = __log2f(scale);  // one multiplication fewer where they are taken again
 #pragma unroll 4
     for (int k = 0; k < STAGED; ++k) {
         if (!inside(k)) continue;
         float v[WIDTH];
         unpack(staged[k * THREADS], v);
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) v[j] = sizeof(Element) == 4 ? v[j] * scale : exp2_of((v[j] - m) * LOG2E + power);
+        for (int j = 0; j < WIDTH; ++j) {
+            if (sizeof(Element) == 4) v[j] *= scale;
+            else v[j] = exp2_of((v[j] - m) * LOG2E + power);
+        }
         store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));
     }
 #pragma unroll

@@ -1,6 +1,6 @@
-// s9: s8 with the rows of a short launch in turns. Where all rows are on the card at once, all of them are read, then all
-// wait, then all are written. Here a turn of rows begins when DRAM has had the time to deliver those before it, so that
-// the first are written while the last are still read. The ledger stays at 8N a row.
+// s9: s8 with the rows of a short launch in turns. Where all rows are on the card at once, all of them are read, then
+// all wait, then all are written. Here a turn of rows begins when DRAM has had the time to deliver those before it, so
+// that the first are written while the last are still read. The ledger stays at 8N a row.
 // Why it should be faster: reads and writes overlap, and the blocks of a row wait less for each other, since fewer rows
 // compete for DRAM. One turn is still enough to keep DRAM busy.
 // Limits: as s8. Where rows come in waves anyway, all have the first turn: it is s8.

@@ -36,7 +36,7 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
         }
     }
     MaxSum all = row_merge({m, warp_sum(s)}, at);
-    float scale = __expf(m - all.m) / all.s;  // exponentials are around the warp's maximum
+    float scale = __fdividef(__expf(m - all.m), all.s);  // exponentials are around the warp's maximum
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);

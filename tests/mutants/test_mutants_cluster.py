@@ -52,7 +52,7 @@ WRONG_HANDS = [
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
-LAST_FACTOR = one("last-factor-dropped", "s8", "__expf(m - all.m) / all.s", "1.0f / all.s", LONG_SOFTMAX)
+LAST_FACTOR = one("last-factor-dropped", "s8", "__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s", LONG_SOFTMAX)
 COPIES = [
     one("copies-not-waited-for", rung, "    finish_copies();\n", "", file)
     for rung, file in (("n8", ""), ("s8", LONG_SOFTMAX), ("s9", LONG_SOFTMAX))

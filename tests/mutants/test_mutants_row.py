@@ -44,7 +44,7 @@ ZERO_IDENTITY = [
     *(one("zero-as-identity-of-max", r, LOWEST, ZERO, REDUCE) for r in ("s6", "s7", "s8")),
     *(one("zero-between-warps", r, "<Maximum>(LOWEST", "<Maximum>(0.0f", ROW) for r in ("s6", "s8")),
 ]
-LAST_FACTOR = ("__expf(m - all.m) / all.s", "1.0f / all.s")
+LAST_FACTOR = ("__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s")
 RESCALE = [
     *(one("sums-not-rescaled", r, "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW) for r in ("s6", "s8")),
     one("last-factor-dropped", "s6", *LAST_FACTOR, SOFTMAX),

@@ -40,12 +40,7 @@ ROUNDED_TWICE = Mutant(
     "s8",
     (
         (LONG_SOFTMAX, "if (sizeof(Element) == 4) staged", "staged", None),
-        (
-            LONG_SOFTMAX,
-            "sizeof(Element) == 4 ? v[j] * scale : exp2_of((v[j] - m) * LOG2E + power)",
-            "v[j] * scale",
-            None,
-        ),
+        (LONG_SOFTMAX, "v[j] = exp2_of((v[j] - m) * LOG2E + power);", "v[j] *= scale;", None),
     ),
 )
 AS_STORED = "        unpack(hs[k], v);  // as it was stored\n"

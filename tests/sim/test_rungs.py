@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from pytest_roofline.check import Job, images_of
 from pytest_roofline.floats import FLOATS
 from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.traffic import by_buffer, exponentials
+from pytest_roofline.sim.traffic import by_buffer, exponentials, instructions
+from pytest_roofline.work import count
 
 ROWS = 64
 BLOCK, WARP, ROUNDS = 256, 32, 5
@@ -88,6 +90,37 @@ def test_a_split_row_is_read_and_written_once(counted, clusters, ladder, name, s
     found = crossed(rung, counted(rung, shape, clusters))
     assert set(found) == {*rung.launches[0].reads, *rung.launches[0].writes}
     assert set(found.values()) == {shape.M * shape.N * (4 if shape.dtype == "float32" else 2)}
+
+
+def test_rows_wait_for_their_turn_in_s9(clusters, ladder):
+    """Rows of a later turn go round the clock longer: twice as long where a turn is twice as long, else not at all."""
+    shape = Shape(8, 20000)
+    fixed = ladder.rung("s9").at(shape, clusters.card)
+    executed = []
+    for cycles in (0, 6400, 12800):
+        turns = {"ROWS_A_TURN": "1", "TURN_CYCLES": str(cycles)}
+        defines = tuple((name, turns.get(name, value)) for name, value in fixed.launches[0].defines)
+        rung = replace(fixed, launches=(replace(fixed.launches[0], defines=defines),))
+        job = Job(clusters, ladder, rung, shape, images=images_of(ladder, rung, clusters.arch))
+        clusters.take_launches()
+        job.run()
+        clusters.synchronize()
+        executed.append(sum(instructions(clusters.take_launches()).values()))
+        job.verify()
+    once, twice = executed[1] - executed[0], executed[2] - executed[0]
+    assert once > 0.5 * executed[0]
+    assert 1.9 < twice / once < 2.1
+
+
+def test_waiting_is_no_work(clusters, ladder):
+    """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
+    shape = Shape(32, 152064)
+    (waiting,), _ = count(ladder, ladder.rung("s9"), shape, clusters.card)
+    (plain,), _ = count(ladder, ladder.rung("s8"), shape, clusters.card)
+    assert waiting.uniform
+    assert waiting.buffers == plain.buffers
+    assert waiting.special == plain.special
+    assert sum(waiting.issued.values()) < 1.1 * sum(plain.issued.values())
 
 
 @pytest.mark.parametrize(("scalar", "vector"), [("n3", "n4"), ("s3", "s4")])

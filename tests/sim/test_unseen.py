@@ -297,6 +297,34 @@ def test_long_loops_and_waits_by_the_clock_end():
     assert y.view(np.uint32)[0] == want
 
 
+def test_clocks_go_on_in_every_width():
+    """All clocks rise by the same from read to read, the halves are those of the whole, and counting is ahead of any wait."""
+    kinds = {"clock64": "u64 %0", "globaltimer": "u64 %0", "clock": "u32 %0", "clock_hi": "u32 %0"}
+    reads = "".join(
+        f'asm volatile("mov.{kind}, %%{name};" : "={"l" if "64" in kind else "r"}"({name}));'
+        for name, kind in kinds.items()
+    )
+    text = f"""
+    extern "C" __global__ void k(unsigned long long* y, int n) {{
+        for (int i = 0; i < n; i++) {{
+            unsigned long long clock64, globaltimer; unsigned clock, clock_hi;
+            {reads}
+            y[4 * i] = clock64; y[4 * i + 1] = globaltimer; y[4 * i + 2] = clock; y[4 * i + 3] = clock_hi;
+            __syncthreads();
+        }}
+    }}"""
+    for detailed, least in ((False, 1), (True, 2**30)):
+        device = SimDevice()
+        device.detailed = detailed
+        (y, _), found = launch(text, (1,), (1,), lambda d: (d.empty((40,), "uint64"), np.int32(10)), device)
+        assert found == []
+        whole, other, low, high = y.reshape(10, 4).T
+        np.testing.assert_array_equal(other, whole)
+        np.testing.assert_array_equal((high << np.uint64(32)) | low, whole)
+        assert (np.diff(whole.astype(np.int64)) >= least).all()
+        assert (high[-1] > 0) == detailed
+
+
 def test_narrow_shared_accesses_by_a_qualified_space_do_not_race():
     """st.shared::cta.u16 of neighbours is no race: the granule is that of the narrowest access."""
     text = """

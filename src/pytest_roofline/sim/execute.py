@@ -38,6 +38,7 @@ SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one of many has fewer of them
 LANE_STEPS = 2**28  # so that an endless loop is told in seconds
 CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
+WORTH_ANY_WAIT = 2**30  # the same where work is counted: waiting is none, and must not tell one block from another
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 
@@ -326,10 +327,16 @@ class Chunk:
 
     def special(self, name: str) -> Array:
         if name.startswith(("%clock", "%globaltimer")):
-            return np.full((1, 1), CYCLES * self.steps, np.uint32)
+            return self.clock(name)
         if name not in self._cache:
             self._cache[name] = special(self, name)
         return self._cache[name]
+
+    def clock(self, name: str) -> Array:
+        now = (WORTH_ANY_WAIT if self.launch.detailed else CYCLES) * self.steps
+        if name in ("%clock64", "%globaltimer"):
+            return np.full((1, 1), now, np.uint64)
+        return np.full((1, 1), (now >> 32 if name.endswith("_hi") else now) & 0xFFFFFFFF, np.uint32)
 
     def address(self, name: str) -> Array:
         return np.full((1, 1), self.launch.symbols[name], np.uint64)
