@@ -25,7 +25,6 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
         else staged[k * THREADS] = filled(0.0f);
     }
     Vector xs[KEPT + 1];  // no array of size 0
-    float inverse = 1.0f / N;  // now, for after the barrier it would be waited for
     float sum = 0.0f;
     auto add = [&](const Vector& one) {
         float v[WIDTH];
@@ -43,7 +42,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
     for (int k = 0; k < STAGED; ++k) add(staged[k * THREADS]);
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) add(xs[k]);
-    float scale = rsqrtf(row_sum(sum, at) * inverse + eps);
+    float scale = rsqrtf(row_sum(sum, at) / N + eps);
     auto finish = [&](int k, const Vector& one) {
         if (!inside(k)) return;
         float v[WIDTH], g[WIDTH];

@@ -238,7 +238,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     done = yield
     if session.config.getoption("roofline_counters") and declared(session.config):
         with usage_errors():
-            session.config.stash[SESSION].count_traffic()  # before pytest-benchmark saves the run
+            session.config.stash[SESSION].benchmarks.count()  # before pytest-benchmark saves the run
     return done
 
 
@@ -247,7 +247,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     found = session.config.stash[COMPARISON]
     if session.config.option.collectonly:
         return
-    found.conclude(session.config.stash[SESSION].records)
+    found.conclude(session.config.stash[SESSION].benchmarks.records)
     if found.failed and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -257,7 +257,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     found = config.stash[COMPARISON]
     session = config.stash[SESSION]
-    sections = report.sections(session.records, found.infos(), found.lines(), terminalreporter.stats)
+    sections = report.sections(session.benchmarks.records, found.infos(), found.lines(), terminalreporter.stats)
     for title, lines in [*sections, *session.footer()]:
         terminalreporter.section(title)
         for line in lines:
@@ -316,7 +316,7 @@ def sanitize(roofline_session: Session, device: Any) -> Callable[..., Any]:
 
     def run(*args: Any, **options: Any) -> Any:
         try:
-            report = roofline_session.sanitize(*args, **options)
+            report = roofline_session.sanitizing.check(*args, **options)
         except SanitizerNotFoundError as error:
             if required:
                 raise
@@ -336,6 +336,6 @@ def roofline(roofline_session: Session, device: Any, benchmark: Any) -> Callable
     """
 
     def measure(rung: Any, shape: Any, state: str | None = None) -> Any:
-        return roofline_session.benchmark(benchmark, rung, shape, state)
+        return roofline_session.benchmarks.run(benchmark, rung, shape, state)
 
     return measure

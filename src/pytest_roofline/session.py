@@ -6,45 +6,39 @@ Everything expensive is made on first use. Knows pytest-benchmark's fixture, but
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import cards, declaration, verdict
+from . import cards, declaration
+from .benchmarks import Benchmarks
 from .cards import Card, key_of
-from .check import Accuracy, Job, check, images_of
-from .compile import Image, compiler
-from .device import NOT_CHECKED, SIMULATED
+from .check import Accuracy, check, images_of
+from .compile import compiler
+from .device import NOT_CHECKED
 from .errors import (
-    CompileError,
-    CountersError,
     DeviceError,
-    NotCheckedError,
     RooflineError,
     SanitizerNotFoundError,
     UnknownNameError,
 )
-from .gpu import counters, sanitizer, telemetry
 from .gpu import device as cuda
-from .gpu.child import ChildJob, Counted, rung_job
-from .gpu.sanitizer_report import CLEAN, FINDINGS, Report
-from .gpu.timer import Series, Stopwatch
+from .gpu import sanitizer, telemetry
+from .gpu.timer import Stopwatch
 from .ladder import Ladder, Rung, Shape, lacking
 from .measure import Bench
-from .modelled import FloorClock, Models, floor_record, label
+from .modelled import FloorClock, Models, label
 from .record import Value
+from .sanitizing import Sanitizing
 from .sim.device import SimDevice
-from .simulated import Simulator, agreed
+from .simulated import Simulator
 from .timing import Stamp
 
 MIN_ROUNDS = 31
-VOLATILE = "volatile shared memory"
-Call = tuple[Rung, str, Shape, bool, Mapping[str, Image] | None]
 
 
 @dataclass(frozen=True)
@@ -65,16 +59,11 @@ class Settings:
 
 @dataclass
 class Session:
-    """See the module. ``records`` holds (test id, extra_info) of each benchmark in the order they ran.
-
-    ``simulated_tests`` counts tests of this process that ran on the simulator.
-    """
+    """See the module. ``simulated_tests`` counts tests of this process that ran on the simulator."""
 
     settings: Settings
-    records: list[tuple[str, dict[str, Value]]] = field(default_factory=list)
     simulated_tests: int = 0
     substituted: int = 0  # runs that the device could not do, on a simulated one that can
-    not_counted: str = ""  # why ncu counted nothing, where it was asked to
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
 
     @cached_property
@@ -151,6 +140,14 @@ class Session:
         """The simulator as a sanitizer, with the limits of the GPU if there is one."""
         card = self.settings.card if self.missing else key_of(self.gpu.card.name, self.settings.card)
         return Simulator(lambda: SimDevice(card), self.ladder)
+
+    @cached_property
+    def benchmarks(self) -> Benchmarks:
+        return Benchmarks(self)
+
+    @cached_property
+    def sanitizing(self) -> Sanitizing:
+        return Sanitizing(self)
 
     @cached_property
     def bench(self) -> Bench:
@@ -233,9 +230,9 @@ class Session:
 
     def footer(self) -> list[tuple[str, list[str]]]:
         """Titles and lines of predictions, counters, what was simulated in this run, and what the simulator warned."""
-        found = self._predictions()
-        if self.not_counted:
-            found.append(("roofline: counters", [self.not_counted]))
+        found = self.benchmarks.predictions()
+        if self.benchmarks.not_counted:
+            found.append(("roofline: counters", [self.benchmarks.not_counted]))
         if self.missing and self.simulated_tests:
             told = f"{self.simulated_tests} tests used the simulator (PTX of {self.device.arch}), none of them a GPU"
             found.append(("roofline: simulated", [told]))
@@ -245,37 +242,6 @@ class Session:
         if self.warnings:
             found.append(("roofline: warnings of the simulator", list(self.warnings)))
         return found
-
-    def _predictions(self) -> list[tuple[str, list[str]]]:
-        if not self.records:
-            return []
-        infos = [info for _, info in self.records]
-        lines = verdict.table(verdict.verdicts(self.ladder, infos, self.models.reuses(), self.card.l2_bytes))
-        return [(f"roofline: predictions ({label(self.card) if self.missing else 'measured'})", lines)] if lines else []
-
-    def count_traffic(self) -> None:
-        """Run what was benchmarked once more under ncu, and add what it counts to the records.
-
-        Where that can't be done the reason stands in the summary; with --roofline-require-gpu it is an error.
-        """
-        assert self.settings.ladder is not None
-        records = [info for _, info in self.records]
-        try:
-            cases = [self._counted(info) for info in records]
-            found = counters.count(counters.find(), self.settings.ladder, cases, self.gpu.index) if cases else []
-        except (CountersError, DeviceError) as error:
-            if self.settings.require_gpu:
-                raise
-            self.not_counted = f"{NOT_CHECKED}: {error}"
-            return
-        for info, launches in zip(records, found, strict=True):
-            info |= counters.record(launches, info)
-
-    def _counted(self, info: Mapping[str, Value]) -> Counted:
-        rung = self.ladder.rung(str(info["rung"]))
-        shape = Shape(int(info["rows"] or 0), int(info["columns"] or 0), str(info["dtype"]))
-        images = images_of(self.ladder, rung.at(shape, self.gpu.card), self.gpu.arch)
-        return Counted(rung, shape, str(info["state"]), images)
 
     def _skipped(self) -> str:
         try:
@@ -315,135 +281,6 @@ class Session:
         """compute-sanitizer; :class:`~pytest_roofline.errors.SanitizerNotFoundError` where there is none."""
         tool = sanitizer.find(self.settings.sanitizer, os.environ)
         return sanitizer.Sanitizer(tool, self.gpu.arch, self.gpu.index)
-
-    def sanitize(
-        self,
-        rung: Rung,
-        which: str,
-        shape: Shape,
-        volatile: bool = False,
-        images: Mapping[str, Image] | None = None,
-    ) -> Report:
-        """The check ``which`` of ``rung``: simulated, and on a GPU machine by compute-sanitizer too.
-
-        ``images`` replace the rung's own sources.
-        Errors: :class:`~pytest_roofline.simulated.DisagreementError` if the two come to different verdicts.
-        """
-        if which not in sanitizer.FLAGS:
-            raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
-        note = VOLATILE if volatile else ""
-        device = self.device_for(rung, shape)
-        rung = rung.at(shape, device.card)
-        try:
-            images = images or images_of(self.ladder, rung, device.arch, volatile)
-        except CompileError as error:
-            if not volatile:
-                raise
-            return sanitizer.does_not_compile(which, f"{rung.name} {shape}", error)
-        simulated = self.simulated.check(which, rung, shape, images, device.card)
-        if simulated.verdict == CLEAN:
-            self.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
-        if device.evidence == SIMULATED:
-            return simulated
-        try:
-            tool = self.sanitizer
-        except SanitizerNotFoundError:
-            if simulated.verdict == FINDINGS:
-                return simulated
-            raise
-        return agreed(tool.check(which, self._sanitizer_job(which, rung, shape, images, note)), simulated)
-
-    def _sanitizer_job(
-        self, which: str, rung: Rung, shape: Shape, images: Mapping[str, Image], note: str = ""
-    ) -> ChildJob:
-        assert self.settings.ladder is not None
-        verify = which == "memcheck"  # the other tools slow a kernel down, and one answer is enough
-        return rung_job(self.settings.ladder, rung, shape, images, self.gpu.index, verify, note)
-
-    @contextmanager
-    def sanitizing_ahead(self, calls: Iterable[Call]) -> Iterator[None]:
-        """compute-sanitizer in the background for ``calls`` of :meth:`sanitize`, with the arguments of each in order.
-
-        Nothing at all where only the simulator checks. What was not asked for in the end is dropped.
-        """
-        try:
-            tool = None if self.missing else self.sanitizer
-        except SanitizerNotFoundError:
-            tool = None
-        if tool is None:
-            yield
-            return
-        jobs = []
-        for rung, which, shape, volatile, images in calls:
-            if lacking(rung, shape, self.gpu.card):
-                continue
-            with suppress(CompileError):  # sanitize() says so
-                made = images or images_of(self.ladder, rung.at(shape, self.gpu.card), self.gpu.arch, volatile)
-                jobs.append((which, self._sanitizer_job(which, rung, shape, made, VOLATILE if volatile else "")))
-        tool.start(jobs)
-        try:
-            yield
-        finally:
-            tool.stop()
-
-    def benchmark(self, fixture: Any, rung: Rung, shape: Shape, state: str | None = None) -> dict[str, Value]:
-        """Verify ``rung`` at ``shape``, then time it through pytest-benchmark's ``fixture``; returns the extra_info.
-
-        The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number. Without a GPU
-        the time is the modelled floor, and the rows that were computed for it are checked.
-        """
-        state = state or self.settings.state
-        if missing := lacking(rung, shape, self.card):
-            raise NotCheckedError(f"{rung.name} at {shape} needs {missing}; {self.card.name} is {self.card.arch}")
-        if self.missing:
-            return self._benchmark_modelled(fixture, rung, shape, state)
-        job = Job(self.gpu, self.ladder, rung, shape)
-        job.run()
-        accuracy = job.verify()
-        if fixture.disabled:
-            fixture.pedantic(job.run)
-            return {}
-        try:
-            measurement = self.bench.measure(job, accuracy, state, partial(self._rounds, fixture, state))
-        except BaseException:
-            discard(fixture)
-            self.records = [record for record in self.records if record[0] != fixture.fullname]
-            raise
-        fixture.extra_info.update(measurement.record() | self._floor(rung, shape, state, measurement.median))
-        self.records.append((fixture.fullname, fixture.extra_info))
-        return dict(fixture.extra_info)
-
-    def _floor(self, rung: Rung, shape: Shape, state: str, seconds: float) -> dict[str, Value]:
-        """The floor beside a measured time; None with the reason where it can't be modelled."""
-        try:
-            found, _ = self.models.floor(rung, shape, state)
-        except RooflineError as error:
-            return {"floor_us": None, "floor_us.reason": str(error).splitlines()[0], "floor_ratio": None}
-        return floor_record(found) | {"floor_ratio": seconds / found.seconds}
-
-    def _benchmark_modelled(self, fixture: Any, rung: Rung, shape: Shape, state: str) -> dict[str, Value]:
-        model = self.models.model(rung, shape, state)
-        self.floor_clock.take(fixture, model.floor.seconds)
-        if fixture.disabled:
-            return {}
-        fixture.extra_info.update(model.record())
-        self.records.append((fixture.fullname, fixture.extra_info))
-        return dict(fixture.extra_info)
-
-    def _rounds(self, fixture: Any, state: str, series: Series) -> list[float]:
-        """Let pytest-benchmark take as many rounds as the precision asks for; the durations in seconds."""
-        watch, settings = self.stopwatch, self.settings
-        rounds = watch.rounds(series, state, settings.precision, settings.budget, settings.min_rounds)
-        watch.timer.late = 0
-        fixture.pedantic(lambda work: work(), setup=lambda: ((watch.prepare(series, state),), {}), rounds=rounds)
-        return list(fixture.stats.stats.data)
-
-
-def discard(fixture: Any) -> None:
-    """Take a benchmark's samples back, so that neither pytest-benchmark's table nor its JSON shows a number."""
-    fixture.has_error = True
-    if fixture.stats is not None:
-        fixture.stats.stats.data.clear()
 
 
 def worker_number(environ: Mapping[str, str] | None = None) -> int | None:

@@ -35,7 +35,7 @@ def ahead(request, roofline_session, ladder):
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             calls = list(pool.map(call, mutants))
-    with roofline_session.sanitizing_ahead(calls):
+    with roofline_session.sanitizing.ahead(calls):
         yield
 
 

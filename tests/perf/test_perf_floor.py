@@ -10,7 +10,7 @@ NEAR = ("n1", "n2", "n3", "n4", "s1", "s2")  # s3 and s4 wait for something else
 
 def test_measured_times_are_near_their_floors(cuda_device, roofline_session):
     """From 8192 rows on n1 to n4, s1 and s2 take at most one and a half times their floor."""
-    infos = [info for _, info in roofline_session.records if info["rows"] >= 8192 and info["rung"] in NEAR]
+    infos = [info for _, info in roofline_session.benchmarks.records if info["rows"] >= 8192 and info["rung"] in NEAR]
     if not infos:
         pytest.skip("no benchmark of 8192 rows was measured in this run")
     ratios = {f"{info['rung']}-{info['rows']}x{info['columns']}": info["floor_ratio"] for info in infos}

@@ -41,7 +41,7 @@ def ahead(request: pytest.FixtureRequest, roofline_session: Session) -> Iterator
             if item.path == request.path and isinstance(item, pytest.Function):
                 of = item.callspec.params
                 calls.append((of["of"], of.get("which", "racecheck"), of["shape"], of.get("volatile", False), None))
-    with roofline_session.sanitizing_ahead(calls):
+    with roofline_session.sanitizing.ahead(calls):
         yield
 
 

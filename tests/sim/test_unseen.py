@@ -298,7 +298,7 @@ def test_long_loops_and_waits_by_the_clock_end():
 
 
 def test_clocks_go_on_in_every_width():
-    """All clocks rise by the same from read to read, the halves are those of the whole, and counting is ahead of any wait."""
+    """All clocks rise alike, the halves are those of the whole, and counting work they are ahead of any wait."""
     kinds = {"clock64": "u64 %0", "globaltimer": "u64 %0", "clock": "u32 %0", "clock_hi": "u32 %0"}
     reads = "".join(
         f'asm volatile("mov.{kind}, %%{name};" : "={"l" if "64" in kind else "r"}"({name}));'
