@@ -8,7 +8,8 @@ from typing import Any
 
 from .cards import Card
 from .floats import dtype_of
-from .ladder import INT32_MAX, Ladder, Limit, Rung, Shape, lacking
+from .ladder import Ladder, Limit, Rung, Shape, lacking
+from .launch import INT32_MAX
 
 WARP = 32
 RAGGED = 1000  # 3 * 256 + 232: the last trip of a loop over 256 threads has idle ones

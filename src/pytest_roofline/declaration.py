@@ -17,13 +17,11 @@ from .arguments import SCALARS
 from .errors import DeclarationError, RooflineError
 from .floats import FLOATS
 from .ladder import ELEMENT, QUANTITIES, Array, Ladder, Launch, Limit, Rung, Shape
+from .launch import VECTORS
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS, "float64", "bool", *INTEGERS)
-VECTORS = (1, 2, 4, 8, 16, 32)
-CLUSTERS = (1, 2, 4, 8, 16)
 ALIGNMENTS = (*VECTORS, 64, 128, 256)
-MAX_BLOCK_Z = 64  # CUDA Programming Guide, appendix "Compute Capabilities"
 
 
 def load(path: Path) -> Ladder:
@@ -242,17 +240,8 @@ def _check_limits_and_predictions(ladder: Ladder, rung: Rung) -> None:
 
 
 def _check_launch(rung: Rung, launch: Launch) -> None:
-    block = launch.block
-    if len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
-        _fail(rung, f"{launch.kernel} has block = {block!r}; it is three ints of at least 1")
-    if block[2] > MAX_BLOCK_Z:
-        _fail(rung, f"{launch.kernel} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z")
-    if launch.cluster not in CLUSTERS:
-        _fail(rung, f"{launch.kernel} has cluster = {launch.cluster!r}, allowed are {', '.join(map(str, CLUSTERS))}")
-    if loose := [one for one in launch.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
-        _fail(rung, f"{launch.kernel} defines {loose[0]!r}; a macro is a pair of texts, its name and its value")
-    if launch.shared < 0:
-        _fail(rung, f"{launch.kernel} has shared = {launch.shared} bytes")
+    if fault := launch.fault():
+        _fail(rung, fault)
     known = {*rung.arrays, *(s.name for s in rung.operator.scalars), "M", "N"}
     if unknown := [name for name in launch.args if name not in known]:
         _fail(rung, f"{launch.kernel} takes {', '.join(unknown)}, which is no array, no scalar, not M and not N")
@@ -261,10 +250,6 @@ def _check_launch(rung: Rung, launch: Launch) -> None:
         _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(stray)}, which it does not take")
     if scalars := [name for name in ledger if name not in rung.arrays]:
         _fail(rung, f"the ledger of {launch.kernel} counts {', '.join(scalars)}, which is no array")
-    if launch.vector not in VECTORS:
-        _fail(rung, f"{launch.kernel} has vector = {launch.vector} bytes, allowed are {', '.join(map(str, VECTORS))}")
-    if not 1 <= launch.threads <= 1024:
-        _fail(rung, f"{launch.kernel} has a block of {launch.threads} threads, allowed are 1 to 1024")
 
 
 def _fail(rung: Rung, what: str) -> NoReturn:

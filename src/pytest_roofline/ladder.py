@@ -11,45 +11,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .cards import Card
 from .errors import RefusedError, UnknownNameError
-from .floats import FLOATS, dtype_of
+from .floats import dtype_of
+from .launch import Launch as Launch
+from .launch import Shape as Shape
 
-INT32_MAX = 2**31 - 1
 ELEMENT = "element"  # the dtype of an array that is of whatever type the shape says
-
-
-@dataclass(frozen=True, order=True)
-class Shape:
-    """M rows of N columns of ``dtype``, a floating type; M and N at least 1, or :class:`RefusedError`.
-
-    Written as 8x1000, and as 8x1000-bfloat16 where the type is not float32.
-    """
-
-    M: int
-    N: int
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        for name, value in (("M", self.M), ("N", self.N)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: {name} is a Python int")
-            if not 1 <= value <= INT32_MAX:
-                raise RefusedError(
-                    f"{name} = {value} is refused, nothing was launched: a shape needs 1 <= {name} <= {INT32_MAX} "
-                    "(a grid of 0 blocks is not an empty launch, and kernels take N as a 32-bit int)"
-                )
-        if self.dtype not in FLOATS:
-            raise RefusedError(
-                f"dtype = {self.dtype!r} is refused, nothing was launched: allowed are {', '.join(FLOATS)}"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.M}x{self.N}" + ("" if self.dtype == "float32" else f"-{self.dtype}")
 
 
 @dataclass(frozen=True)
@@ -121,51 +92,6 @@ class Operator:
         """The operator with the array types of that shape."""
         inputs, outputs = (tuple(a.at(shape) for a in arrays) for arrays in (self.inputs, self.outputs))
         return replace(self, inputs=inputs, outputs=outputs)
-
-
-def one_block_a_row(shape: Shape) -> tuple[int, int, int]:
-    return (shape.M, 1, 1)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch.
-
-    ``args`` names arrays, scalars, "M" or "N" in the order of the kernel's parameters. ``reads`` and ``writes``
-    are the byte ledger: each entry is one crossing of that whole array (an array read twice stands twice).
-    ``vector`` is the width in bytes of each global access of the payload, the same for all arrays. ``unrolled`` is the
-    number of elements a thread reads from each input in straight-line code, None where a loop runs over the row; the
-    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes. ``defines`` are
-    macros for the compiler, by name; ``cluster`` blocks side by side in x are a thread-block cluster (sm_90 and newer).
-
-    ``tune`` gives, for a shape and a card, what to replace of all this: a kernel compiled for its width.
-    """
-
-    kernel: str
-    args: tuple[str, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    source: str = ""
-    block: tuple[int, int, int] = (256, 1, 1)
-    grid: Callable[[Shape], tuple[int, int, int]] = one_block_a_row
-    shared: int = 0
-    vector: int = 4
-    unrolled: int | None = None
-    cluster: int = 1
-    defines: tuple[tuple[str, str], ...] = ()
-    tune: Callable[[Shape, Card], Mapping[str, Any]] | None = None
-
-    def at(self, shape: Shape, card: Card) -> Launch:
-        """The launch for that shape on that card."""
-        return self if self.tune is None else replace(self, tune=None, **self.tune(shape, card))
-
-    @property
-    def threads(self) -> int:
-        return math.prod(self.block)
-
-    def goes_by_rows(self, shape: Shape) -> bool:
-        """Whether block r, or cluster r of blocks, is row r's."""
-        return self.grid(shape) == (shape.M * self.cluster, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -241,12 +167,6 @@ class Rung:
             launches=tuple(launch.at(shape, card) for launch in self.launches),
             scratch=tuple(a.at(shape) for a in self.scratch),
         )
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the rung is the same at every shape, or has been fixed for one by :meth:`at`."""
-        arrays = self.arrays.values()
-        return all(one.tune is None for one in self.launches) and all(a.dtype != ELEMENT for a in arrays)
 
     @property
     def arrays(self) -> dict[str, Array]:

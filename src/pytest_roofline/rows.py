@@ -13,13 +13,11 @@ from typing import Any
 
 from .cards import Card
 from .floats import dtype_of
-from .ladder import Shape
+from .launch import CLUSTERS, MAX_THREADS, Shape
 
 WARP = 32
-MAX_THREADS = 1024
 VECTOR = 16  # bytes of the widest access
 RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
-CLUSTERS = (1, 2, 4, 8, 16)
 CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pytest_roofline.cards import CARDS, card
-from pytest_roofline.errors import RefusedError, UnknownNameError
+from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
 from pytest_roofline.floats import FLOATS
 from pytest_roofline.ladder import ELEMENT, Array, Ladder, Launch, Limit, Shape, lacking
 
@@ -160,21 +160,39 @@ def test_fixing_a_rung_again_changes_nothing(ladder: Ladder, dtype: str) -> None
     shape = Shape(4096, 3584, dtype)
     for rung in ladder.rungs:
         once = rung.at(shape, H200)
-        assert once.fixed
         assert once.at(shape, H200) == once.at(LONG, RTX4090) == once
         assert {a.dtype for a in once.operator.inputs + once.operator.outputs} == {dtype}
         assert {a.dtype for a in once.scratch} <= {"float32"}
         assert once.ledger_bytes(shape) == rung.ledger_bytes(shape)
 
 
-def test_a_rung_is_not_fixed_while_a_launch_is_tuned_or_an_array_follows_the_shape(ladder: Ladder) -> None:
-    """Either alone is enough, scratch counts too, and tuning changes no launch that is not tuned."""
-    launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: {"shared": shape.N, "vector": on.sms})
-    assert launch.at(Shape(1, 7), H200) == dataclasses.replace(launch, tune=None, shared=7, vector=132)
+def test_what_a_launch_is_tuned_to(ladder: Ladder) -> None:
+    """It replaces fields of the launch, which is then tuned no more; a launch that is not tuned stays the same one."""
+    launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: {"shared": shape.N, "block": (on.sms, 1, 1)})
+    assert launch.at(Shape(1, 7), H200) == dataclasses.replace(launch, tune=None, shared=7, block=(132, 1, 1))
     once = ladder.rung("n3").at(LONG, H200)
-    assert once.fixed
-    assert not dataclasses.replace(once, launches=(*once.launches, launch)).fixed
     assert once.launches[0].at(LONG, H200) is once.launches[0]
     loose = dataclasses.replace(once, scratch=(Array("t", ("M",), dtype=ELEMENT),))
-    assert not loose.fixed
     assert loose.at(Shape(1, 7, "float16"), H200).scratch[0].dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"threads": 128}, r"is \{'threads': 128\}; it replaces some of kernel, args, .*, defines$"),
+        ({"tune": None}, r"is \{'tune': None\}; it replaces"),
+        (None, "is None; it replaces"),
+        ({"block": 128}, "k has block = 128; it is three ints of at least 1"),
+        ({"block": (1025, 1, 1)}, "k has a block of 1025 threads, allowed are 1 to 1024"),
+        ({"cluster": 6}, "k has cluster = 6, allowed are 1, 2, 4, 8, 16"),
+        ({"defines": (("WIDTH", 4),)}, r"k defines \('WIDTH', 4\); a macro is a pair of texts"),
+        ({"shared": -1}, "k has shared = -1 bytes"),
+        ({"vector": 12}, "k has vector = 12 bytes, allowed are"),
+    ],
+    ids=str,
+)
+def test_a_launch_is_not_tuned_to_what_is_none(made: object, said: str) -> None:
+    """What tune returns is held to what a declaration is, and named with the kernel, the shape and the card."""
+    launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: made)
+    with pytest.raises(DeclarationError, match=rf"^k: what tune makes for 8x1000 on NVIDIA H200:? {said}"):
+        launch.at(Shape(8, 1000), H200)

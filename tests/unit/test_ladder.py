@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_roofline.errors import RefusedError, UnknownNameError
-from pytest_roofline.ladder import INT32_MAX, Array, Ladder, Launch, Limit, Shape
+from pytest_roofline.ladder import Array, Ladder, Launch, Limit, Shape
+from pytest_roofline.launch import INT32_MAX
 
 LEDGER = {"n1": 12, "n2": 12, "n3": 8, "n4": 8, "n5": 8, "n6": 8, "n7": 8, "n8": 8} | {
     "s1": 16, "s2": 12, "s3": 8, "s4": 8, "s5": 8, "s6": 8, "s7": 8, "s8": 8, "s9": 8, "a1": 20, "a2": 16

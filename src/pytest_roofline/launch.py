@@ -1,0 +1,120 @@
+"""Shapes, and launches of a kernel at one. Sizes are in elements unless a unit is given; M counts rows, N columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from .cards import Card
+from .errors import DeclarationError, RefusedError
+from .floats import FLOATS
+
+INT32_MAX = 2**31 - 1
+VECTORS = (1, 2, 4, 8, 16, 32)  # bytes of an access
+CLUSTERS = (1, 2, 4, 8, 16)  # blocks
+MAX_THREADS, MAX_BLOCK_Z = 1024, 64  # of a block (CUDA Programming Guide, appendix "Compute Capabilities")
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """M rows of N columns of ``dtype``, a floating type; M and N at least 1, or :class:`RefusedError`.
+
+    Written as 8x1000, and as 8x1000-bfloat16 where the type is not float32.
+    """
+
+    M: int
+    N: int
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, value in (("M", self.M), ("N", self.N)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: {name} is a Python int")
+            if not 1 <= value <= INT32_MAX:
+                raise RefusedError(
+                    f"{name} = {value} is refused, nothing was launched: a shape needs 1 <= {name} <= {INT32_MAX} "
+                    "(a grid of 0 blocks is not an empty launch, and kernels take N as a 32-bit int)"
+                )
+        if self.dtype not in FLOATS:
+            raise RefusedError(
+                f"dtype = {self.dtype!r} is refused, nothing was launched: allowed are {', '.join(FLOATS)}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.M}x{self.N}" + ("" if self.dtype == "float32" else f"-{self.dtype}")
+
+
+def one_block_a_row(shape: Shape) -> tuple[int, int, int]:
+    return (shape.M, 1, 1)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    ``args`` names arrays, scalars, "M" or "N" in the order of the kernel's parameters. ``reads`` and ``writes``
+    are the byte ledger: each entry is one crossing of that whole array (an array read twice stands twice).
+    ``vector`` is the width in bytes of each global access of the payload, the same for all arrays. ``unrolled`` is the
+    number of elements a thread reads from each input in straight-line code, None where a loop runs over the row; the
+    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes. ``defines`` are
+    macros for the compiler, by name; ``cluster`` blocks side by side in x are a thread-block cluster (sm_90 and newer).
+
+    ``tune`` gives, for a shape and a card, what to replace of all this: a kernel compiled for its width.
+    """
+
+    kernel: str
+    args: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    source: str = ""
+    block: tuple[int, int, int] = (256, 1, 1)
+    grid: Callable[[Shape], tuple[int, int, int]] = one_block_a_row
+    shared: int = 0
+    vector: int = 4
+    unrolled: int | None = None
+    cluster: int = 1
+    defines: tuple[tuple[str, str], ...] = ()
+    tune: Callable[[Shape, Card], Mapping[str, Any]] | None = None
+
+    def at(self, shape: Shape, card: Card) -> Launch:
+        """The launch for that shape on that card; :class:`DeclarationError` where ``tune`` makes no launch of it."""
+        if self.tune is None:
+            return self
+        made = self.tune(shape, card)
+        where = f"{self.kernel}: what tune makes for {shape} on {card.name}"
+        known = [one.name for one in fields(self) if one.name != "tune"]
+        if not isinstance(made, Mapping) or not {*made} <= {*known}:
+            raise DeclarationError(f"{where} is {made!r}; it replaces some of {', '.join(known)}")
+        launch = replace(self, tune=None, **made)
+        if fault := launch.fault():
+            raise DeclarationError(f"{where}: {fault}")
+        return launch
+
+    def fault(self) -> str:
+        """What is impossible about its numbers, or empty."""
+        block, name = self.block, self.kernel
+        if not isinstance(block, tuple) or len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
+            return f"{name} has block = {block!r}; it is three ints of at least 1"
+        if block[2] > MAX_BLOCK_Z:
+            return f"{name} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z"
+        if self.threads > MAX_THREADS:
+            return f"{name} has a block of {self.threads} threads, allowed are 1 to {MAX_THREADS}"
+        if self.cluster not in CLUSTERS:
+            return f"{name} has cluster = {self.cluster!r}, allowed are {', '.join(map(str, CLUSTERS))}"
+        if loose := [one for one in self.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
+            return f"{name} defines {loose[0]!r}; a macro is a pair of texts, its name and its value"
+        if self.shared < 0:
+            return f"{name} has shared = {self.shared} bytes"
+        if self.vector not in VECTORS:
+            return f"{name} has vector = {self.vector} bytes, allowed are {', '.join(map(str, VECTORS))}"
+        return ""
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.block)
+
+    def goes_by_rows(self, shape: Shape) -> bool:
+        """Whether block r, or cluster r of blocks, is row r's."""
+        return self.grid(shape) == (shape.M * self.cluster, 1, 1)
