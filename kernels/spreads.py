@@ -20,7 +20,7 @@ CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks hol
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
 MOST_BYTES = 128  # of a row that a thread holds in registers
-MOST_FLOATS = 80  # exponentials of a row that a thread of 128 holds in registers
+OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
 MOST_BYTES_OF_EACH = 64  # of each of three arrays
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
 FAR_BEYOND_L2 = 3  # times the L2 cache, from which what is read is kept in it too
@@ -39,9 +39,9 @@ def x_nbytes(shape: Shape) -> int:
     return shape.M * row_nbytes(shape)
 
 
-def leaves_room_in_l2(shape: Shape, card: Card) -> bool:
-    """Whether x and y leave a part of the L2 cache to others, so that nothing has to be kept in it."""
-    return 2 * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
+def leaves_room_in_l2(shape: Shape, card: Card, each_way: int = 1) -> bool:
+    """Whether ``each_way`` inputs like x and as many outputs leave a part of the L2 cache to others."""
+    return 2 * each_way * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
 
 
 def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
@@ -83,11 +83,12 @@ def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
 def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
     """What becomes of the cache lines of inputs and outputs: ``each_way`` arrays like x are read and as many written.
 
-    Where all fit the L2 cache, inputs need no room in L1. Beyond it outputs stay in L2, far beyond it inputs too, and
-    at last outputs do not, of which next to nothing can stay.
+    Nothing is asked for up to three quarters of the L2 cache. Up to all of it inputs, which are read once, are kept out
+    of L1, and the output of a single input stays in L2. Beyond it outputs stay; where inputs alone take over three
+    times the L2 cache they stay too; and over twelve times only they do, for next to nothing of an output could stay.
     """
     read = each_way * x_nbytes(shape)
-    if 2 * read <= FULL_L2 * card.l2_bytes:
+    if leaves_room_in_l2(shape, card, each_way):
         return {"X_LINES": "PLAIN", "Y_LINES": "PLAIN"}
     if 2 * read <= card.l2_bytes:
         return {"X_LINES": "PASS", "Y_LINES": "STAY" if each_way == 1 else "PLAIN"}
@@ -96,7 +97,7 @@ def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
 
 
 def long_lines(shape: Shape, card: Card) -> dict[str, str]:
-    """The same of n8, s8 and s9, where asynchronous copies pass L1 anyway, and x stays as soon as y does."""
+    """The same of n8, s8 and s9, but x stays in L2 wherever something is asked for: found by measuring."""
     made = lines(shape, card)
     return made if leaves_room_in_l2(shape, card) else made | {"X_LINES": "STAY"}
 
@@ -114,15 +115,16 @@ def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
 def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     """n8, s8, s9: in shared memory, over as many blocks as it takes.
 
-    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does, unless rows
-    are so few that registers hold all of them.
+    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does, unless all
+    rows are on the card at once and registers hold all of them.
     """
     if not softmax:
         return in_shared(shape, card, 4, (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4))
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
-    held = spread.vectors * spread.width <= MOST_FLOATS and at_once(shape, card, spread)
+    registers = card.registers_per_sm // (spread.threads * spread.blocks)
+    held = at_once(shape, card, spread) and spread.vectors * spread.width + OTHER_REGISTERS <= registers
     return replace(spread, kept=spread.vectors) if held else spread
 
 
@@ -134,7 +136,7 @@ def at_once(shape: Shape, card: Card, spread: Spread) -> bool:
 def long_row(shape: Shape, card: Card) -> dict[str, Any]:
     """n8."""
     spread, made = long_spread(shape, card, softmax=False), long_lines(shape, card)
-    if spread.threads * spread.blocks == card.threads_per_sm:  # a full SM has no registers left for a second policy
+    if spread.threads * spread.blocks == card.threads_per_sm:  # a full SM has no registers left to say more
         made["Y_LINES"] = "PLAIN"
     return spread.launch(**made)
 
@@ -145,7 +147,7 @@ def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
 
 
 def rows_a_turn(shape: Shape, card: Card) -> int:
-    """s9: rows that have their turn together, on at least half of the SMs, which is enough for DRAM; else all rows."""
+    """s9: rows that have their turn together, on about half of the SMs, which is enough for DRAM; else all rows."""
     spread = long_spread(shape, card, softmax=True)
     rows = max(1, card.sms // (2 * spread.cluster))
     return rows if rows < shape.M and at_once(shape, card, spread) else shape.M
@@ -155,7 +157,9 @@ def softmax_row_in_turn(shape: Shape, card: Card) -> dict[str, Any]:
     """s9: a turn lasts as long as DRAM takes for its rows at its peak, in cycles of the highest SM clock."""
     rows = rows_a_turn(shape, card)
     cycles = round(rows * row_nbytes(shape) / (1e9 * card.peak_gbs) * 1e6 * card.sm_clock_mhz)
-    turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles} if rows < shape.M else {"ROWS_A_TURN": 1, "TURN_CYCLES": 0}
+    if rows == shape.M:
+        rows, cycles = 1, 0  # no turns, and one build for any number of rows
+    turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles}
     return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card), **turns)
 
 
@@ -179,7 +183,7 @@ def fused_spread(shape: Shape, card: Card) -> Spread:
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:
-    """a2, with cache lines as in n7."""
+    """a2."""
     return fused_spread(shape, card).launch(**lines(shape, card, each_way=2))
 
 

@@ -85,9 +85,12 @@ __device__ __forceinline__ Vector filled(float value) {
     return pack(all);
 }
 
-// What becomes of the cache lines that an access touches: as usual, the last to leave the L2 cache, or not kept in the
-// SM's L1. Narrower accesses than of 16 bytes are PLAIN whatever is asked for.
-enum Lines { PLAIN, STAY, PASS };
+// What becomes of the cache lines that an access touches. Accesses of less than 16 bytes are PLAIN, whatever is asked.
+enum Lines {
+    PLAIN,  // as usual
+    STAY,   // the last to be evicted from L2
+    PASS,   // not kept in L1: loads only
+};
 
 __device__ __forceinline__ unsigned long long stay_in_l2() {
     unsigned long long policy;
@@ -123,7 +126,7 @@ __device__ __forceinline__ Vector load(const Element* from) {
 
 template <Lines LINES = PLAIN>
 __device__ __forceinline__ void store(Element* to, const Vector& v) {
-    static_assert(LINES != PASS, "stores do not go through L1");
+    static_assert(LINES != PASS, "PASS is for loads");
     if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
         asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(v.word[0]),
                      "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]), "l"(stay_in_l2())
@@ -140,7 +143,8 @@ __device__ __forceinline__ void store(Element* to, const Vector& v) {
 }
 
 // Starts one such access from global to shared memory; finish_copies() waits for all of this thread's. A thread
-// reads back what it copied itself, so that no barrier is needed. Those of 16 bytes pass L1 anyway (.cg).
+// reads back what it copied itself, so that no barrier is needed. Those of 16 bytes never use L1
+// (.cg), so PASS is PLAIN here.
 template <Lines LINES = PLAIN>
 __device__ __forceinline__ void start_copy(Vector* to, const Element* from) {
     unsigned there = static_cast<unsigned>(__cvta_generic_to_shared(to));

@@ -31,7 +31,7 @@ STATES = ("cold", "warm")
 
 
 def measured(session: Session, rows: list[int]) -> dict[str, Any]:
-    """The counters of every rung without eviction priorities, at its default width, by ncu on this machine."""
+    """The counters of every rung that is not compiled for its shape, at its default width, by ncu on this machine."""
     ladder = session.ladder
     plain = [rung for rung in ladder.rungs if all(launch.tune is None for launch in rung.launches)]
     shapes = {rung.name: [Shape(m, rung.operator.default_shape.N) for m in rows] for rung in plain}

@@ -30,7 +30,8 @@ from pytest_roofline.session import Session, Settings
 
 ROOT = Path(__file__).parents[1]
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
-X_LINES, Y_LINES = ("PLAIN", "STAY", "PASS"), ("PLAIN", "STAY")  # as kernels/vector.cuh has them
+LINES = ("PLAIN", "STAY")  # as kernels/vector.cuh has them; PASS too for loads that are no asynchronous copies
+MOST_HELD = 20  # vectors of a thread that are all kept in registers
 IDLE = 1.15  # times the vectors of a row that all threads together may hold
 FEW, MANY = 5, 31  # samples
 
@@ -53,17 +54,20 @@ def spreads(shape: Shape, card: Card, staged: bool) -> Iterator[Spread]:
             fitting = (way for way in made if way.shared + RESERVED <= card.shared_per_sm // blocks)
             if threads * blocks <= card.threads_per_sm and (least := next(fitting, None)):
                 yield least  # what waits in shared memory costs no registers
+            if cluster > 1 and vectors <= MOST_HELD and threads * blocks <= card.threads_per_sm:
+                yield replace(one, kept=vectors, blocks=blocks)
 
 
 def ways(rung: Rung, shape: Shape, card: Card) -> Iterator[tuple[str, Rung]]:
-    """The rung as its rule has it, then spread in every other way, with every eviction priority that it knows."""
+    """The rung as its rule has it, then spread in every other way, with all that it can ask of the caches."""
     fixed = rung.at(shape, card)
     yield "rule", fixed
     launch = fixed.launches[-1]
     macros = dict(launch.defines)
     turns = {name: macros[name] for name in ("ROWS_A_TURN", "TURN_CYCLES") if name in macros}
     staged = "KEPT" in macros
-    hints = [{"X_LINES": x, "Y_LINES": y} for x in X_LINES[: 2 if staged else 3] for y in Y_LINES]
+    loads = LINES if staged else (*LINES, "PASS")
+    hints = [{"X_LINES": x, "Y_LINES": y} for x in loads for y in LINES]
     for spread in spreads(shape, card, staged):
         for lines in hints if "X_LINES" in macros else [{}]:
             made: Launch = replace(launch, **spread.launch(**lines, **turns))

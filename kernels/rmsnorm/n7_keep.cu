@@ -1,8 +1,10 @@
-// n7: n6 with a say in what the caches keep. Lines of y are the last to leave L2, beyond three times the L2 cache those
-// of x too, and at last those of x alone. Where x and y just fit L2, x has no room in L1. The ledger stays at 8N a row.
+// n7: n6 that also says what becomes of its cache lines (spreads.py), by the size of x and y against the L2 cache. Up
+// to three quarters of it nothing, and it is n6. Up to all of it y is the last to be evicted from L2, and x, which is
+// read once, is kept out of L1. Beyond, y stays; where x alone is over three times L2, x stays too, which was found by
+// measuring; over twelve times x alone, for next to nothing of y could stay. The ledger stays at 8N a row.
 // Why it should be faster: what is left of y in the cache at the end of the launch has not been written to DRAM. Rows
 // are still read once. It serves this launch: the next one finds lines that it may not need.
-// Limits: as n6. Where x and y take three quarters of the L2 cache or less, nothing is asked for: it is n6.
+// Limits: as n6.
 // Bound by: DRAM.
 #include "norm.cuh"
 

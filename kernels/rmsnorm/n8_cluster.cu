@@ -2,8 +2,8 @@
 // last KEPT vectors of a thread in registers; and a row that is too long for one block, or one of too few rows for the
 // card, is split over a cluster of blocks that exchange their sums through distributed shared memory.
 // Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
-// Beyond three quarters of the L2 cache lines of x are the last to leave it, which was found by measuring, and those of
-// y are as in n7, unless a full SM has no registers left to say so.
+// Where x and y take over three quarters of L2, x stays in it, which was found by measuring, and y as in n7; but not on
+// full SMs (2048 threads), which have no registers to say so.
 // Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90.
 // Bound by: DRAM.
 #include "../row.cuh"
@@ -42,7 +42,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
     for (int k = 0; k < STAGED; ++k) add(staged[k * THREADS]);
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) add(xs[k]);
-    float scale = rsqrtf(row_sum(sum, at) / N + eps);
+    float scale = rsqrtf(row_sum(sum, at) / N + eps);  // no 1 / N ahead as in n6: it would spill
     auto finish = [&](int k, const Vector& one) {
         if (!inside(k)) return;
         float v[WIDTH], g[WIDTH];

@@ -5,8 +5,8 @@
 
 static_assert(CLUSTER == 1, "n6 and n7 do not arrive at the first barrier of a cluster");
 
-// X and Y: what becomes of the cache lines that are read and written.
-template <Lines X, Lines Y>
+// READ and WRITTEN: what becomes of the cache lines of x and of y.
+template <Lines READ, Lines WRITTEN>
 __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Element* y, int N, float eps) {
     Place at;
     int vectors = N / WIDTH;
@@ -15,7 +15,7 @@ __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Ele
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);
-        xs[k] = k < FULL || i < vectors ? load<X>(x + offset + i * WIDTH) : filled(0.0f);
+        xs[k] = k < FULL || i < vectors ? load<READ>(x + offset + i * WIDTH) : filled(0.0f);
     }
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {  // on its way while x is: after the reduction it would be waited for
@@ -41,7 +41,7 @@ __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Ele
             unpack(ws[k], g);
 #pragma unroll
             for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
-            store<Y>(y + offset + i * WIDTH, pack(v));
+            store<WRITTEN>(y + offset + i * WIDTH, pack(v));
         }
     }
 }

@@ -1,13 +1,18 @@
 // Softmax of one long row, in the shared memory of a cluster of blocks but for the last KEPT vectors of a thread, which
-// stay in registers: the body of s8 and s9.
+// stay in registers: the body of s8 and s9. KEPT, X_LINES and Y_LINES come from the declaration.
 #pragma once
 
 #include "../row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
-// The passes over shared memory are unrolled where a thread has registers for the whole of its row in between.
-constexpr int REGISTERS = 65536 / (THREADS * BLOCKS);
-constexpr int UNROLLED = STAGED > 0 && STAGED * WIDTH + 24 <= REGISTERS ? STAGED : 4;
+
+// Where a thread has registers for its row and OTHERS more, the passes for maximum and sum are unrolled, so that the
+// second finds the row in registers.
+constexpr int SM_REGISTERS = 65536;
+constexpr int OTHERS = 24;
+constexpr bool ROOM = STAGED * WIDTH + OTHERS <= SM_REGISTERS / (THREADS * BLOCKS);
+constexpr int UNROLLED = STAGED > 0 && ROOM ? STAGED : 4;  // never 0, which is no number of times
+constexpr int COPIES = STAGED > 0 && STAGED <= 24 ? STAGED : 8;
 constexpr float LOG2E = 1.4426950408889634f;
 
 __device__ __forceinline__ float exp2_of(float v) {
@@ -23,7 +28,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
-#pragma unroll(STAGED > 0 && STAGED <= 24 ? STAGED : 8)
+#pragma unroll(COPIES)
     for (int k = 0; k < STAGED; ++k) {  // the exponential of -inf is 0, and LOWEST is the least maximum
         if (inside(k)) start_copy<X_LINES>(&staged[k * THREADS], x + offset + at.vector(k) * WIDTH);
         else staged[k * THREADS] = filled(minus_infinity());
@@ -67,7 +72,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
         if (sizeof(Element) == 4) staged[k * THREADS] = pack(v);  // a 16-bit one would be rounded twice
     }
     MaxSum all = row_merge({m, warp_sum(s)}, at);
-    float scale = __fdividef(__expf(m - all.m), all.s);  // exponentials are around the warp's maximum
+    float scale = __fdividef(__expf(m - all.m), all.s);  // as in softmax.cuh
     float power = __log2f(scale);  // one multiplication fewer where they are taken again
 #pragma unroll 4
     for (int k = 0; k < STAGED; ++k) {

@@ -5,8 +5,8 @@
 
 static_assert(CLUSTER == 1, "s6 and s7 do not arrive at the first barrier of a cluster");
 
-// X and Y: what becomes of the cache lines that are read and written.
-template <Lines X, Lines Y>
+// READ and WRITTEN: what becomes of the cache lines of x and of y.
+template <Lines READ, Lines WRITTEN>
 __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N) {
     Place at;
     int vectors = N / WIDTH;
@@ -15,7 +15,7 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);  // the exponential of -inf is 0, and LOWEST is the least maximum
-        xs[k] = k < FULL || i < vectors ? load<X>(x + offset + i * WIDTH) : filled(minus_infinity());
+        xs[k] = k < FULL || i < vectors ? load<READ>(x + offset + i * WIDTH) : filled(minus_infinity());
     }
     float e[VECTORS][WIDTH];
     float m = LOWEST;
@@ -36,14 +36,15 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
         }
     }
     MaxSum all = row_merge({m, warp_sum(s)}, at);
-    float scale = __fdividef(__expf(m - all.m), all.s);  // exponentials are around the warp's maximum
+    // Exponentials are around the warp's maximum. The division is approximate, as they are.
+    float scale = __fdividef(__expf(m - all.m), all.s);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);
         if (k < FULL || i < vectors) {
 #pragma unroll
             for (int j = 0; j < WIDTH; ++j) e[k][j] *= scale;
-            store<Y>(y + offset + i * WIDTH, pack(e[k]));
+            store<WRITTEN>(y + offset + i * WIDTH, pack(e[k]));
         }
     }
 }

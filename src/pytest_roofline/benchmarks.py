@@ -35,6 +35,7 @@ class Benchmarks:
 
         The answer is checked before and after the timed rounds, and whatever goes wrong leaves no number. Without a GPU
         the time is the modelled floor, and the rows that were computed for it are checked.
+        Errors: :class:`~pytest_roofline.errors.WrongAnswerError`, :class:`NotCheckedError` for what the card lacks.
         """
         state = state or self.session.settings.state
         card = self.session.card

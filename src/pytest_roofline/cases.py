@@ -22,6 +22,8 @@ ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above onl
 SPECIMEN_ROWS = 4096  # more than a card needs to be full
 # Odd, vectors of four, the longest row in a block's registers, then rows in shared memory over ever larger clusters.
 SPECIMEN_COLUMNS = (1001, 1004, 8192, 16384, 65536, 152064, 262143)
+# What few rows get, rows that just fit the card, arrays that just fit an L2 cache, and such as are far beyond any.
+SPECIMENS_BESIDE = ((32, 152064), (300, 30000), (2048, 3584), (2**16, 4096))
 Case = tuple[Rung, Shape]
 
 
@@ -56,7 +58,8 @@ def boundary_shapes(ladder: Ladder, rung: Rung) -> list[Shape]:
 def specimens(ladder: Ladder, rung: Rung, card: Card) -> list[tuple[Rung, Shape]]:
     """The rung fixed for some shapes on ``card``, one for each way in which it is compiled: widths, types, rows."""
     shapes = {shape for stage in ladder.stages for shape in stage.shapes.get(rung.operator.name, ())}
-    shapes |= {Shape(SPECIMEN_ROWS, n, dtype) for n in SPECIMEN_COLUMNS for dtype in rung.dtypes}
+    sizes = (*((SPECIMEN_ROWS, n) for n in SPECIMEN_COLUMNS), *SPECIMENS_BESIDE)
+    shapes |= {Shape(m, n, dtype) for m, n in sizes for dtype in rung.dtypes}
     found: dict[object, tuple[Rung, Shape]] = {}
     for shape in [rung.operator.default_shape, *sorted(shapes)]:
         if rung.broken_limit(shape) is None:

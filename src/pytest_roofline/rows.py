@@ -54,7 +54,7 @@ class Spread:
         return (self.vectors - self.kept) * self.threads * max(4, self.vector_bytes) if self.staged else 0
 
     def launch(self, **macros: object) -> dict[str, Any]:
-        """What to replace of a launch; ``macros`` are more of them, with bools as C++ has them."""
+        """What to replace of a launch; ``macros`` are more of them."""
         named = {
             "ELEMENT": self.dtype,
             "WIDTH": self.width,
@@ -73,12 +73,8 @@ class Spread:
             "vector": self.vector_bytes,
             "unrolled": None if self.staged else self.vectors * self.width,
             "shared": self.shared,
-            "defines": tuple((name, _text(value)) for name, value in named.items()),
+            "defines": tuple((name, str(value)) for name, value in named.items()),
         }
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @cache

@@ -41,7 +41,9 @@ class Sanitizing:
         """The check ``which`` of ``rung``: simulated, and on a GPU machine by compute-sanitizer too.
 
         ``images`` replace the rung's own sources.
-        Errors: :class:`~pytest_roofline.simulated.DisagreementError` if the two come to different verdicts.
+        Errors: :class:`~pytest_roofline.simulated.DisagreementError` if the two come to different verdicts,
+        :class:`UnknownNameError` for a check that there is not, :class:`CompileError` for the plain build,
+        :class:`SanitizerNotFoundError` on a GPU machine without the tool, unless the simulator found something.
         """
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")

@@ -1,6 +1,6 @@
-"""What one pytest process holds: settings, ladder, device, stopwatch, and the records of what was measured.
+"""What one pytest process holds: settings, ladder, devices, stopwatch, its benchmarks and its sanitizer checks.
 
-Everything expensive is made on first use. Knows pytest-benchmark's fixture, but no pytest hooks.
+Everything expensive is made on first use. Knows no pytest hooks.
 """
 
 from __future__ import annotations
@@ -143,10 +143,12 @@ class Session:
 
     @cached_property
     def benchmarks(self) -> Benchmarks:
+        """What pytest-benchmark times, and the records of it."""
         return Benchmarks(self)
 
     @cached_property
     def sanitizing(self) -> Sanitizing:
+        """Checks by compute-sanitizer, by the simulator, or by both."""
         return Sanitizing(self)
 
     @cached_property

@@ -47,18 +47,24 @@ def test_c13_any_number_of_warps(device, ladder, name, threads):
 def test_as_compiled_for_many_rows(clustered, ladder, rung):
     """Each way in which a rung is compiled for the shapes that are timed is right, on two rows.
 
-    Many rows are spread otherwise than few: vectors kept in registers, eviction priorities, smaller clusters.
+    Many rows are spread otherwise than few: vectors kept in registers, what is asked of the caches, smaller clusters.
     """
     for fixed, shape in specimens(ladder, rung, clustered.card):
         right(clustered, ladder, fixed, Shape(2, shape.N, shape.dtype))
 
 
 def test_every_way_is_among_them(ladder, clustered):
-    """The ways include vectors in registers beside shared memory, eviction priorities, and clusters."""
-    found = [
-        dict(fixed.launches[-1].defines)
-        for name in ("n8", "s8", "s9")
-        for fixed, _ in specimens(ladder, ladder.rung(name), clustered.card)
-    ]
+    """The ways include rows wholly, partly and not in registers, clusters, turns, and all that the caches are asked."""
+    found = {
+        name: [dict(fixed.launches[-1].defines) for fixed, _ in specimens(ladder, ladder.rung(name), clustered.card)]
+        for name in ("n7", "s7", "n8", "s8", "s9", "a2")
+    }
+    long = [one for name in ("n8", "s8", "s9") for one in found[name]]
     for macro, values in (("KEPT", "0 4"), ("X_LINES", "PLAIN STAY"), ("CLUSTER", "1 8"), ("WIDTH", "1 4 8")):
-        assert {*values.split()} <= {defines[macro] for defines in found}, macro
+        assert {*values.split()} <= {one[macro] for one in long}, macro
+    for name in ("n7", "s7"):
+        asked = {(one["X_LINES"], one["Y_LINES"]) for one in found[name]}
+        assert asked >= {("PLAIN", "PLAIN"), ("PASS", "STAY"), ("PLAIN", "STAY"), ("STAY", "STAY"), ("STAY", "PLAIN")}
+    assert {"PLAIN", "PASS", "STAY"} <= {one["X_LINES"] for one in found["a2"]}
+    assert any(one["KEPT"] == one["VECTORS"] != "1" for one in found["s8"])
+    assert {one["TURN_CYCLES"] != "0" for one in found["s9"]} == {True, False}

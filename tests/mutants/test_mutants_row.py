@@ -92,7 +92,7 @@ RUNNING_INDEX = Mutant(
         ("", "xs[VECTORS];", "xs[VECTORS]; int n = N >> 30;", None),
     ),
 )
-AGAIN = "load<X>(x + offset + i * WIDTH)"
+AGAIN = "load<READ>(x + offset + i * WIDTH)"
 READ_TWICE = one("x-read-twice", "n6", "unpack(xs[k], v);", f"unpack({AGAIN}, v);", NORM, 1)
 FROM_FLOATS = "reinterpret_cast<const float*>(x) + 4 * (offset + i)"
 FOUR = ", ".join(f"({FROM_FLOATS})[{j}]" for j in range(4))

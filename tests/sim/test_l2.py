@@ -109,7 +109,7 @@ def modelled():
 
 ROWS = (8192, 16384, 2048, 32)
 SAVED = json.loads(Path(__file__).with_name("h200_counters.json").read_text())
-PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # later rungs use eviction priorities, which are not modelled
+PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # what later rungs ask of the caches is not modelled
 
 
 def assert_agree(floor, counted, rows):

@@ -93,23 +93,29 @@ def test_a_split_row_is_read_and_written_once(counted, clusters, ladder, name, s
 
 
 def test_rows_wait_for_their_turn_in_s9(clusters, ladder):
-    """Rows of a later turn go round the clock longer: twice as long where a turn is twice as long, else not at all."""
+    """The wait of a row is its turn times the length of one: none in the first turn, or where one takes no time."""
     shape = Shape(8, 20000)
     fixed = ladder.rung("s9").at(shape, clusters.card)
-    executed = []
-    for cycles in (0, 6400, 12800):
-        turns = {"ROWS_A_TURN": "1", "TURN_CYCLES": str(cycles)}
+
+    def executed(rows, cycles):
+        turns = {"ROWS_A_TURN": str(rows), "TURN_CYCLES": str(cycles)}
         defines = tuple((name, turns.get(name, value)) for name, value in fixed.launches[0].defines)
         rung = replace(fixed, launches=(replace(fixed.launches[0], defines=defines),))
         job = Job(clusters, ladder, rung, shape, images=images_of(ladder, rung, clusters.arch))
         clusters.take_launches()
         job.run()
         clusters.synchronize()
-        executed.append(sum(instructions(clusters.take_launches()).values()))
         job.verify()
-    once, twice = executed[1] - executed[0], executed[2] - executed[0]
-    assert once > 0.5 * executed[0]
-    assert 1.9 < twice / once < 2.1
+        return sum(instructions(clusters.take_launches()).values())
+
+    cycles = 6400
+    without = executed(1, 0)
+    one = (executed(1, cycles) - without) / sum(range(8))  # instructions of a turn's wait
+    assert one > 0.01 * without
+    for rows in (2, 3, 8):
+        waited = executed(rows, cycles) - without
+        assert abs(waited - one * sum(row // rows for row in range(8))) < 0.5 * one, rows
+    assert abs(executed(1, 2 * cycles) - without - 2 * one * sum(range(8))) < 0.05 * one * sum(range(8))
 
 
 def test_waiting_is_no_work(clusters, ladder):

@@ -325,6 +325,27 @@ def test_clocks_go_on_in_every_width():
         assert (high[-1] > 0) == detailed
 
 
+@pytest.mark.parametrize("clock", ["%clock", "%clock64"])
+def test_a_wait_by_any_clock_ends_whatever_the_loop(clock):
+    """Loops of every number of blocks of code wait for a thousand cycles, also where work is counted."""
+    kind, letter = ("u64", "l") if "64" in clock else ("u32", "r")
+    read = f'asm volatile("mov.{kind} %0, %{clock};" : "={letter}"(now));'
+    for barriers in range(6):
+        text = f"""
+        extern "C" __global__ void k(int* y) {{
+            unsigned {"long long" if "64" in clock else ""} now, begin;
+            {read}
+            begin = now;
+            do {{ {read} {"__syncthreads();" * barriers} }} while (now - begin < 1000);
+            y[threadIdx.x] = 1;
+        }}"""
+        for detailed in (False, True):
+            device = SimDevice()
+            device.detailed = detailed
+            (y,), found = launch(text, (1,), (32,), lambda d: (d.empty((32,), "int32"),), device)
+            assert (found, y.tolist()) == ([], [1] * 32), (barriers, detailed)
+
+
 def test_narrow_shared_accesses_by_a_qualified_space_do_not_race():
     """st.shared::cta.u16 of neighbours is no race: the granule is that of the narrowest access."""
     text = """

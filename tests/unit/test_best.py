@@ -14,6 +14,8 @@ from pytest_roofline.ladder import ELEMENT, Array, Ladder, Launch, Limit, Shape,
 
 H200, RTX4090, RTX5090, T4 = (card(name) for name in ("h200", "rtx4090", "rtx5090", "t4"))
 LONG = Shape(4096, 65536)
+HELD = [Shape(32, 152064, "float16"), Shape(32, 152064), Shape(300, 30000, "float16")]
+HELD += [Shape(265, 40000, "bfloat16"), Shape(4096, 152064, "float16")]
 SHAPES = (  # few rows, many rows, the widest in one block's registers, and longer ones
     (1, 2048), (32, 3584), (8192, 3584), (4096, 8192), (4096, 8193), (4096, 65536), (32, 152064), (8, 524288)
 )  # fmt: skip
@@ -196,3 +198,62 @@ def test_a_launch_is_not_tuned_to_what_is_none(made: object, said: str) -> None:
     launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: made)
     with pytest.raises(DeclarationError, match=rf"^k: what tune makes for 8x1000 on NVIDIA H200:? {said}"):
         launch.at(Shape(8, 1000), H200)
+
+
+def macros(ladder: Ladder, name: str, shape: Shape, on=H200) -> dict[str, str]:
+    return dict(ladder.rung(name).at(shape, on).launches[-1].defines)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "cycles"),
+    [
+        (Shape(32, 152064), 4, 1001),  # 4 rows of 608256 bytes at 4814 GB/s take 505 ns of 1980 MHz
+        (Shape(32, 152064, "float16"), 4, 500),
+        (Shape(4, 152064), 1, 0),  # all are one turn
+        (Shape(4096, 152064), 1, 0),  # in waves
+    ],
+    ids=str,
+)
+def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -> None:
+    """As many rows as half of the SMs take, for as long as DRAM takes to read them; none where that is all or waves."""
+    found = macros(ladder, "s9", shape)
+    assert (found["ROWS_A_TURN"], found["TURN_CYCLES"]) == (str(rows), str(cycles))
+    assert (ladder.best("softmax", shape, H200).rung.name == "s9") == (cycles > 0)
+
+
+def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
+    """A 16-bit softmax holds its row where all rows fit the card and a thread's part its registers, else one vector."""
+    held = {str(shape): macros(ladder, "s9", shape) for shape in HELD}
+    assert {name: int(one["KEPT"]) == int(one["VECTORS"]) for name, one in held.items()} == {
+        "32x152064-float16": True,
+        "32x152064": False,
+        "300x30000-float16": False,
+        "265x40000-bfloat16": False,
+        "4096x152064-float16": False,
+    }
+    for one in held.values():
+        threads, blocks, vectors, width = (int(one[key]) for key in ("THREADS", "BLOCKS", "VECTORS", "WIDTH"))
+        assert int(one["KEPT"]) < vectors or vectors * width < 65536 // (threads * blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "x", "y"),
+    [
+        ("n7", Shape(32, 3584), "PLAIN", "PLAIN"),
+        ("n7", Shape(2048, 3584), "PASS", "STAY"),
+        ("n7", Shape(8192, 3584), "PLAIN", "STAY"),
+        ("n7", Shape(16384, 3584), "STAY", "STAY"),
+        ("s7", Shape(114688, 4096), "STAY", "PLAIN"),
+        ("s8", Shape(32, 152064), "PLAIN", "PLAIN"),
+        ("s8", Shape(4096, 32768), "STAY", "STAY"),
+        ("s8", Shape(4096, 152064), "STAY", "PLAIN"),
+        ("n8", Shape(8192, 16384), "STAY", "PLAIN"),  # a full SM
+        ("a2", Shape(2048, 3584, "bfloat16"), "PASS", "PLAIN"),
+        ("a2", Shape(2048, 3584), "PLAIN", "STAY"),
+        ("a2", Shape(8192, 3584), "STAY", "STAY"),
+    ],
+)
+def test_what_is_asked_of_the_caches(ladder: Ladder, name: str, shape: Shape, x: str, y: str) -> None:
+    """By the size of the arrays against an L2 cache of 60 MiB."""
+    found = macros(ladder, name, shape)
+    assert (found["X_LINES"], found["Y_LINES"]) == (x, y)

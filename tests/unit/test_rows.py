@@ -127,10 +127,10 @@ def test_what_no_block_holds_asks_for_too_much() -> None:
 
 
 def test_macros_are_text_and_say_what_the_launch_is() -> None:
-    """Each field is a macro by name, bools as C++ has them; KEPT is there where the row is in shared memory."""
+    """Each field is a macro by name; KEPT is there where the row is in shared memory."""
     spread = Spread("bfloat16", 8, 96, 5, 4, cluster=2, kept=1, blocks=3)
-    named = "ELEMENT=bfloat16 WIDTH=8 THREADS=96 VECTORS=5 FULL=4 CLUSTER=2 BLOCKS=3 X_LINES=STAY KEPT_SO=true"
-    made = spread.launch(X_LINES="STAY", KEPT_SO=True)
+    named = "ELEMENT=bfloat16 WIDTH=8 THREADS=96 VECTORS=5 FULL=4 CLUSTER=2 BLOCKS=3 X_LINES=STAY TURN_CYCLES=7"
+    made = spread.launch(X_LINES="STAY", TURN_CYCLES=7)
     assert " ".join(f"{name}={value}" for name, value in made["defines"]) == named
     assert (made["block"], made["cluster"], made["vector"]) == ((96, 1, 1), 2, 16)
     assert (made["unrolled"], made["shared"]) == (40, 0)

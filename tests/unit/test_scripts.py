@@ -42,7 +42,7 @@ def test_against_racecheck_finds_rungs_and_mutants_in_both_builds(script, shippe
 
 
 def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
-    """All ways hold the row, the rule's is the first, and a kernel that knows no eviction priority is not given one."""
+    """All ways hold the row, the rule's is the first, and a kernel that asks nothing of the caches is not made to."""
     tune = script("tune.py")
     for name, shape in (("n8", Shape(4096, 65536)), ("s6", Shape(1, 2048)), ("a2", Shape(8192, 3584, "bfloat16"))):
         ways = list(tune["ways"](shipped.rung(name), shape, card("h200")))

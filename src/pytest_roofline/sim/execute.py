@@ -38,7 +38,9 @@ SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one of many has fewer of them
 LANE_STEPS = 2**28  # so that an endless loop is told in seconds
 CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
-WORTH_ANY_WAIT = 2**30  # the same where work is counted: waiting is none, and must not tell one block from another
+# The same where work is counted: waiting is none, and must not tell one block from another. Odd, so that 32 bits of the
+# clock never stand still.
+WORTH_ANY_WAIT = 0x9E3779B1
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 
