@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_roofline.check import Job, images_of
+from pytest_roofline.errors import NotCheckedError
 from pytest_roofline.floats import FLOATS
 from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
@@ -121,7 +122,10 @@ def test_rows_wait_for_their_turn_in_s9(clusters, ladder):
 def test_waiting_is_no_work(clusters, ladder):
     """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
     shape = Shape(32, 152064)
-    (waiting,), _ = count(ladder, ladder.rung("s9"), shape, clusters.card)
+    try:
+        (waiting,), _ = count(ladder, ladder.rung("s9"), shape, clusters.card)
+    except NotCheckedError as error:
+        pytest.fail(str(error))  # or it would be a skip
     (plain,), _ = count(ladder, ladder.rung("s8"), shape, clusters.card)
     assert waiting.uniform
     assert waiting.buffers == plain.buffers

@@ -330,20 +330,21 @@ def test_a_wait_by_any_clock_ends_whatever_the_loop(clock):
     """Loops of every number of blocks of code wait for a thousand cycles, also where work is counted."""
     kind, letter = ("u64", "l") if "64" in clock else ("u32", "r")
     read = f'asm volatile("mov.{kind} %0, %{clock};" : "={letter}"(now));'
-    for barriers in range(6):
+    for blocks in range(6):
+        jumps = " ".join(f"@p bra L{i}; L{i}:" for i in range(blocks))
         text = f"""
         extern "C" __global__ void k(int* y) {{
             unsigned {"long long" if "64" in clock else ""} now, begin;
             {read}
             begin = now;
-            do {{ {read} {"__syncthreads();" * barriers} }} while (now - begin < 1000);
+            do {{ {read} asm volatile("{{ .reg .pred p; setp.ne.u32 p, %0, 0; {jumps} }}" :: "r"((unsigned)now)); }} while (now - begin < 1000);
             y[threadIdx.x] = 1;
         }}"""
         for detailed in (False, True):
             device = SimDevice()
             device.detailed = detailed
             (y,), found = launch(text, (1,), (32,), lambda d: (d.empty((32,), "int32"),), device)
-            assert (found, y.tolist()) == ([], [1] * 32), (barriers, detailed)
+            assert (found, y.tolist()) == ([], [1] * 32), (blocks, detailed)
 
 
 def test_narrow_shared_accesses_by_a_qualified_space_do_not_race():
@@ -448,7 +449,7 @@ def test_a_modifier_that_is_not_understood_is_refused(instruction):
     text = f"""
     extern "C" __global__ void k(int* y) {{
         int r;
-        asm("{instruction}" : "=r"(r) : "r"(y[0]));
+        asm("{instruction}" : "=r"(r) : "r"((unsigned)now));
         y[0] = r;
     }}"""
     device = SimDevice("h200")
