@@ -331,13 +331,14 @@ def test_a_wait_by_any_clock_ends_whatever_the_loop(clock):
     kind, letter = ("u64", "l") if "64" in clock else ("u32", "r")
     read = f'asm volatile("mov.{kind} %0, %{clock};" : "={letter}"(now));'
     for blocks in range(6):
-        jumps = " ".join(f"@p bra L{i}; L{i}:" for i in range(blocks))
+        jumps = " ".join(f"@p bra L{i}; mov.u32 d, {i}; L{i}:" for i in range(blocks))
+        wait = f'asm volatile("{{ .reg .u32 d; .reg .pred p; setp.ne.u32 p, %0, 0; {jumps} }}" :: "r"((unsigned)now));'
         text = f"""
         extern "C" __global__ void k(int* y) {{
             unsigned {"long long" if "64" in clock else ""} now, begin;
             {read}
-            begin = now;
-            do {{ {read} asm volatile("{{ .reg .pred p; setp.ne.u32 p, %0, 0; {jumps} }}" :: "r"((unsigned)now)); }} while (now - begin < 1000);
+            begin = now; {wait}
+            do {{ {read} {wait} }} while (now - begin < 1000);
             y[threadIdx.x] = 1;
         }}"""
         for detailed in (False, True):
