@@ -60,12 +60,12 @@ def folded(title: str, lines: list[str]) -> list[str]:
 
 
 def hardware(run: dict[str, Any]) -> str:
-    """The card, the date and the versions of a saved run, as a sentence."""
+    """The card, the date, the commit and the versions of a saved run, as a sentence."""
     card = run["machine_info"]["roofline"]
     return (
-        f"{card['card']}, {run['datetime'][:10]}, driver {card['driver']}, power limit {card['power_limit_w']:.0f} W, "
-        f"{card['compiler']}, CuPy {card['cupy']}, peak {card['peak_gbs']:.0f} GB/s, "
-        f"L2 {card['l2_bytes'] / 2**20:.0f} MiB:"
+        f"{card['card']}, {run['datetime'][:10]}, commit {run['commit_info']['id'][:7]}, driver {card['driver']}, "
+        f"power limit {card['power_limit_w']:.0f} W, {card['compiler']}, CuPy {card['cupy']}, "
+        f"peak {card['peak_gbs']:.0f} GB/s, L2 {card['l2_bytes'] / 2**20:.0f} MiB:"
     )
 
 
