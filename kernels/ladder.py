@@ -112,7 +112,9 @@ RUNGS = (
         alignment=16,
         predictions=(
             Prediction("n3", 1.0, 1.15, "the same bytes with a quarter of the memory instructions"),
-            Prediction("n3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW),
+            Prediction(
+                "n3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW, needs_gpu=True
+            ),
         ),
     ),
     Rung(
@@ -124,8 +126,10 @@ RUNGS = (
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
-            Prediction("n4", 1.0, 1.05, "the same bytes; fewer registers let more blocks wait for DRAM"),
-            Prediction("n4", 1.0, 1.2, "few rows: no idle trips of the loops", stage=FEW),
+            Prediction(
+                "n4", 1.0, 1.05, "the same bytes; fewer registers let more blocks wait for DRAM", needs_gpu=True
+            ),
+            Prediction("n4", 1.0, 1.2, "few rows: no idle trips of the loops", stage=FEW, needs_gpu=True),
         ),
     ),
     Rung(
@@ -137,8 +141,8 @@ RUNGS = (
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
-            Prediction("n5", 1.0, 1.05, "the same bytes, and DRAM has enough to do in the meantime"),
-            Prediction("n5", 1.15, 1.6, "few rows: one wait for memory instead of two", stage=FEW),
+            Prediction("n5", 1.0, 1.05, "the same bytes, and DRAM has enough to do in the meantime", needs_gpu=True),
+            Prediction("n5", 1.15, 1.6, "few rows: one wait for memory instead of two", stage=FEW, needs_gpu=True),
         ),
     ),
     Rung(
@@ -150,7 +154,10 @@ RUNGS = (
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
-            Prediction("n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
+            Prediction(
+                "n6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch", needs_gpu=True
+            ),
+            Prediction("", 5.5, 7.0, "the L2 cache keeps what it can of y", quantity="dram", needs_gpu=True),
         ),
     ),
     Rung(
@@ -218,7 +225,9 @@ RUNGS = (
         alignment=16,
         predictions=(
             Prediction("s3", 1.0, 1.15, "the same bytes in a quarter of the requests, fewer exponentials"),
-            Prediction("s3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW),
+            Prediction(
+                "s3", 1.0, 1.6, "few rows: SMs idle, and fewer instructions a row count", stage=FEW, needs_gpu=True
+            ),
         ),
     ),
     Rung(
@@ -231,7 +240,7 @@ RUNGS = (
         alignment=16,
         predictions=(
             Prediction("s4", 1.05, 1.3, "one exponential an element instead of 2.5"),
-            Prediction("s4", 1.0, 1.3, "few rows: fewer instructions, but four barriers", stage=FEW),
+            Prediction("s4", 1.0, 1.3, "few rows: fewer instructions, but four barriers", stage=FEW, needs_gpu=True),
         ),
     ),
     Rung(
@@ -243,8 +252,8 @@ RUNGS = (
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
-            Prediction("s5", 1.0, 1.1, "three barriers fewer, while other rows keep DRAM busy"),
-            Prediction("s5", 1.05, 1.5, "few rows: three barriers fewer", stage=FEW),
+            Prediction("s5", 1.0, 1.1, "three barriers fewer, while other rows keep DRAM busy", needs_gpu=True),
+            Prediction("s5", 1.05, 1.5, "few rows: three barriers fewer", stage=FEW, needs_gpu=True),
         ),
     ),
     Rung(
@@ -256,7 +265,10 @@ RUNGS = (
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
-            Prediction("s6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch"),
+            Prediction(
+                "s6", 1.0, 1.06, "half the L2 cache more of y is not written to DRAM within the launch", needs_gpu=True
+            ),
+            Prediction("", 4.8, 6.5, "the L2 cache keeps what it can of y", quantity="dram", needs_gpu=True),
         ),
     ),
     Rung(
@@ -271,7 +283,9 @@ RUNGS = (
             Prediction(
                 "s2", 1.3, 1.7, "12N becomes 8N: s2's second read of a long row comes from DRAM", stage=MANY_LONG
             ),
-            Prediction("s2", 3.0, 8.0, "32 blocks alone can't pull more than a quarter of the card", stage=LONG),
+            Prediction(
+                "s2", 3.0, 8.0, "32 blocks alone can't pull more than a quarter of the card", stage=LONG, needs_gpu=True
+            ),
         ),
     ),
     Rung(
@@ -283,7 +297,7 @@ RUNGS = (
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
-            Prediction("s8", 1.05, 1.2, "reads and writes overlap by all turns but one", stage=LONG),
+            Prediction("s8", 1.05, 1.2, "reads and writes overlap by all turns but one", stage=LONG, needs_gpu=True),
             Prediction("s8", 0.99, 1.01, "rows come in waves: there are no turns", stage=MANY_LONG),
         ),
     ),

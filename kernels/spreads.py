@@ -205,7 +205,8 @@ def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax:
     ):  # 16 bits: nothing else runs it, and a refusal says what it needs
         over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
         return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
-    return any_length, f"no cluster of blocks of {card.name} holds a row; this one reads it twice and runs any length"
+    what = "no cluster of blocks" if card.has_clusters else "no block"
+    return any_length, f"{what} of {card.name} holds a row; this one reads it twice and runs any length"
 
 
 def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:

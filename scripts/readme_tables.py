@@ -22,7 +22,16 @@ from pytest_roofline.report import ladder_table, results_table
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
-HEADLINE = ("n1", "n4", "n7", "s1", "s4", "s7", "a1", "a2")  # the first, the float4 one, the fastest at 8192 rows
+HEADLINE = {  # the first rung, the float4 one, and the fastest at 8192 rows
+    "n1": "RMSNorm, two launches",
+    "n4": "in registers, 128-bit accesses",
+    "n7": "one barrier, cache hints",
+    "s1": "softmax, three launches",
+    "s4": "in registers, 128-bit accesses",
+    "s7": "one barrier, cache hints",
+    "a1": "residual add, then RMSNorm",
+    "a2": "both in one launch",
+}
 OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
 QUANTITIES = {"speedup": "speed-up over {}", "dram": "DRAM bytes a row, in N", "mbu": "MBU in %"}
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
@@ -37,7 +46,7 @@ def filled(text: str) -> str:
     for name, lines in (
         ("ladder", ladder_table(ladder)),
         ("hardware", [hardware(run)]),
-        ("headline", results_table({"benchmarks": first})),
+        ("headline", headline([b["extra_info"] for b in first])),
         ("main results", results_table({"benchmarks": at_8192})),
         (
             "all results",
@@ -52,6 +61,18 @@ def filled(text: str) -> str:
         block = "\n".join(lines)
         text = pattern.sub(lambda found, block=block: f"{found[1]}{block}\n{found[2]}", text)
     return text
+
+
+def headline(infos: list[dict[str, Any]]) -> list[str]:
+    """The ends of each ladder in words, for a reader who knows no column yet."""
+    head = "| kernel | rows x columns | us | GB/s | of the peak bandwidth | of a copy's | times as fast as the first |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
+    for info in infos:
+        of_copy = 100 * info["gbs"] / info["copy_gbs"]
+        cells = [f"{info['rung']}: {HEADLINE[info['rung']]}", f"{info['rows']} x {info['columns']}"]
+        cells += [f"{info['median_us']:.1f}", f"{info['gbs']:.0f}", f"{info['mbu_percent']:.0f} %", f"{of_copy:.0f} %"]
+        lines.append(f"| {' | '.join([*cells, format(info['speedup'], '.2f')])} |")
+    return lines
 
 
 def folded(title: str, lines: list[str]) -> list[str]:
@@ -103,7 +124,20 @@ def peers(run: dict[str, Any]) -> list[str]:
         shape = f"{row['rows']} x {row['columns']}" + ("" if row["dtype"] == "float32" else f" {row['dtype']}")
         lines.append(f"| {row['operator']} | {shape} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
     missed = [f"- {said}" for row in run["rows"] for said in row["complaints"]]
-    return [*lines, "", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed] if missed else lines
+    if missed:
+        lines += ["", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed]
+    return [*lines, "", "Without a time:", "", *without_time(run)]
+
+
+def without_time(run: dict[str, Any]) -> list[str]:
+    """Why a peer has none, each reason once with its shapes; absent packages and operators too."""
+    at: dict[str, list[str]] = {}
+    for row in run["rows"]:
+        for one in row["contenders"]:
+            if one["seconds"] is None:
+                reason = one["reason"].partition(";")[0]
+                at.setdefault(f"{one['name']} {one['state']}: {reason}", []).append(row["case"])
+    return [f"- {reason} ({', '.join(cases)})" for reason, cases in at.items()]
 
 
 def _microseconds(one: dict[str, Any] | None) -> str:

@@ -121,9 +121,8 @@ def best(session: Session, options: argparse.Namespace) -> int:
         blocks = f"{math.prod(launch.grid(shape))} blocks of {launch.threads} threads"
         cluster = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
         defines = " ".join(f"{name}={value}" for name, value in launch.defines)
-        print(
-            f"launch     {launch.kernel}: {blocks}{cluster}, {launch.shared} bytes of dynamic shared memory; {defines}"
-        )
+        made = f"; {defines}" if defines else ""
+        print(f"launch     {launch.kernel}: {blocks}{cluster}, {launch.shared} bytes of dynamic shared memory{made}")
     return RIGHT
 
 
@@ -132,9 +131,10 @@ def _shape(operator: Operator, options: argparse.Namespace, samples: int = 1) ->
     default = operator.default_shape
     rows = default.M if options.rows is None else options.rows
     columns = default.N if options.columns is None else options.columns
-    if rows < 1 or columns < 1 or samples < 1:
-        print(f"M, N and ITERS must be at least 1, got {rows} {columns} {samples}", file=sys.stderr)
-        return None
+    for name, value in (("M", rows), ("N", columns), ("ITERS", samples)):
+        if value < 1:
+            print(f"{name} must be at least 1, got {value}", file=sys.stderr)
+            return None
     return Shape(rows, columns, options.dtype or default.dtype)
 
 

@@ -128,7 +128,8 @@ class Prediction:
     """Stated before a run: ``quantity`` lies in [low, high] at the shapes of a stage, the first by default, and why.
 
     ``quantity`` is "speedup" (time of the rung ``than`` over this one's), "dram" (DRAM bytes read and written a row, as
-    a multiple of N) or "mbu" (percent; needs a GPU).
+    a multiple of N) or "mbu" (percent; needs a GPU). With ``needs_gpu`` the model knows nothing of the reason, such as
+    a latency, so that only a measured time, or what ncu counts, gives a verdict.
     """
 
     than: str
@@ -137,6 +138,7 @@ class Prediction:
     why: str
     quantity: str = "speedup"
     stage: str = ""
+    needs_gpu: bool = False
 
 
 @dataclass(frozen=True)

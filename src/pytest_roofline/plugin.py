@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SESSION = pytest.StashKey[Session]()
 COMPARISON = pytest.StashKey[comparison.Comparison]()
+SIMULATED = ("roofline", "simulated")  # among the properties of a test's report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[COMPARISON] = comparison.Comparison(
         config.getoption("roofline_gate"), config.getoption("roofline_other_card")
     )
+    config.pluginmanager.register(SimulatedTests(session))
     with usage_errors():
         if session.settings.require_gpu:
             session.check_device()
@@ -202,9 +204,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         return
     session, names = item.config.stash[SESSION], {*getattr(item, "fixturenames", ())}
     if session.missing and names & {"device", "sanitize"} and not names & {"cuda_device"}:
-        session.simulated_tests += 1
+        item.user_properties.append(SIMULATED)
     if {"device", "cuda_device"} & names:
         session.release()
+
+
+class SimulatedTests:
+    """Counts the tests that ran on the simulator, those of pytest-xdist's workers too."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.session.simulated_tests += report.when == "teardown" and SIMULATED in map(tuple, report.user_properties)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -252,6 +264,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.hookimpl(trylast=True)  # after pytest-benchmark's long table
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not declared(config):
         return

@@ -59,7 +59,7 @@ class Settings:
 
 @dataclass
 class Session:
-    """See the module. ``simulated_tests`` counts tests of this process that ran on the simulator."""
+    """See the module. ``simulated_tests`` counts tests that ran on the simulator."""
 
     settings: Settings
     simulated_tests: int = 0

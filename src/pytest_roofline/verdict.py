@@ -17,6 +17,11 @@ from .roofline import OVER_PEAK, Reuse
 HOLDS, FAILS, NOT_VALID = "holds", "fails", "metric not valid"
 Info = Mapping[str, Any]
 SLOW = 1.5  # times its floor: something else than the ceilings binds a rung
+NEEDS = {  # what would give a verdict
+    "speedup": "only a measured time can tell",
+    "mbu": "it was not measured",
+    "dram": "only what ncu counts can tell (--roofline-counters)",
+}
 SIGNIFICANT = 0.5  # multiples of N by which DRAM moves less than the ledger before that is a reason
 
 
@@ -72,7 +77,8 @@ def judge(
     """Hold one prediction against the records of the rung (``info``) and of the one it is compared with."""
     value = value_of(prediction, info, other)
     if value is None:
-        needs = f"no record of {prediction.than}" if prediction.quantity == "speedup" else "it was not measured"
+        absent = prediction.quantity == "speedup" and other is None
+        needs = f"no record of {prediction.than}" if absent else NEEDS[prediction.quantity]
         return Verdict(rung.name, shape, prediction, None, NOT_CHECKED, needs)
     if prediction.quantity == "mbu" and OVER_PEAK in str(info.get("marks")):
         return Verdict(rung.name, shape, prediction, value, NOT_VALID, _served(info, reuses[rung.name], l2_bytes))
@@ -83,12 +89,14 @@ def judge(
 
 def value_of(prediction: Prediction, info: Info, other: Info | None) -> float | None:
     """The predicted quantity; None where it is not known."""
+    measured = info.get("evidence") == MEASURED
     if prediction.quantity == "speedup":
-        return None if other is None else other["median_us"] / info["median_us"]
+        known = other is not None and (measured or not prediction.needs_gpu)
+        return other["median_us"] / info["median_us"] if other is not None and known else None
     if prediction.quantity == "mbu":
-        return info.get("mbu_percent") if info.get("evidence") == MEASURED else None
+        return info.get("mbu_percent") if measured else None
     counted = info.get("dram_per_row_n")
-    return info.get("model_dram_per_row_n") if counted is None else counted
+    return info.get("model_dram_per_row_n") if counted is None and not prediction.needs_gpu else counted
 
 
 def reason(

@@ -15,3 +15,12 @@ def test_measured_times_are_near_their_floors(cuda_device, roofline_session):
         pytest.skip("no benchmark of 8192 rows was measured in this run")
     ratios = {f"{info['rung']}-{info['rows']}x{info['columns']}": info["floor_ratio"] for info in infos}
     assert all(1 <= ratio <= MOST for ratio in ratios.values()), ratios
+
+
+def test_no_measured_time_is_below_its_floor(cuda_device, roofline_session):
+    """Of no rung, at no shape: a floor is what no kernel can be faster than."""
+    records = roofline_session.benchmarks.records
+    if not records:
+        pytest.skip("nothing was measured in this run")
+    below = {name: info["floor_ratio"] for name, info in records if (info["floor_ratio"] or 1) < 1}
+    assert below == {}

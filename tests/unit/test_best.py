@@ -76,7 +76,7 @@ def test_the_choice_says_why(ladder: Ladder) -> None:
     assert "at most three quarters of the L2 cache of NVIDIA H200" in ladder.best("rmsnorm", Shape(32, 3584), H200).why
     assert "over a cluster of 2 blocks" in ladder.best("softmax", LONG, H200).why
     assert "(sm_75) lacks instructions of sm_80" in ladder.best("softmax", LONG, T4).why
-    assert ladder.best("rmsnorm", LONG, RTX4090).why.startswith("no cluster of blocks of NVIDIA GeForce RTX 4090")
+    assert ladder.best("rmsnorm", LONG, RTX4090).why.startswith("no block of NVIDIA GeForce RTX 4090")
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ def test_without_a_gpu_the_time_is_a_modelled_floor(project):
     result.stdout.fnmatch_lines(
         [
             f"roofline: simulated (PTX of sm_90)*no usable NVIDIA driver or device*not checked*{floor}",
+            f"*benchmark 'softmax 8192x2048: {floor}'*",
             "s3 *8192x2048 *DRAM *",
             f"floor: {floor}*",
-            f"*benchmark 'softmax 8192x2048: {floor}'*",
         ]
     )
     assert result.ret == 0
@@ -89,6 +89,17 @@ def test_c46_the_rest_runs_under_xdist(project):
     result = project.run("-n", "2", "-m", "not perf")
     result.assert_outcomes(passed=len(project.refused))
     assert result.ret == 0
+
+
+def test_what_workers_simulated_is_counted(project):
+    """The number of tests on the simulator is the same with and without pytest-xdist."""
+    project.use_tests(shapes="correctness/test_shapes.py")
+    project.in_a_process()
+    chosen = ("test_shapes.py", "-k", "n3-8x33 or n3-8x31")
+    for workers in ((), ("-n", "2")):
+        result = project.run("--roofline-device=sim", *chosen, *workers)
+        done = result.parseoutcomes()["passed"]
+        result.stdout.fnmatch_lines([f"{done} tests used the simulator (PTX of sm_89), none of them a GPU"])
 
 
 def test_a_gate_without_a_baseline_option_is_refused(project):

@@ -56,6 +56,20 @@ def test_dram_is_the_counted_where_it_was_counted(verdict):
     assert verdict(wanted, info("n2", dram_per_row_n=7.2)).verdict == HOLDS
 
 
+def test_what_only_a_gpu_can_tell_is_not_judged_by_the_model(verdict):
+    """A speed-up by a latency needs two times, bytes by what caches are asked need ncu; the model gives neither."""
+    faster = Prediction("n1", 1.0, 2.0, "fewer barriers", needs_gpu=True)
+    n1 = info("n1", median_us=80.0)
+    assert verdict(faster, info("n2"), n1).verdict == HOLDS
+    modelled = verdict(faster, info("n2", evidence="simulated"), n1 | {"evidence": "simulated"})
+    assert (modelled.verdict, modelled.reason) == (NOT_CHECKED, "only a measured time can tell")
+    bytes_ = Prediction("", 7.0, 8.0, "lines that stay", quantity="dram", needs_gpu=True)
+    assert verdict(bytes_, info("n2", dram_per_row_n=7.2)).verdict == HOLDS
+    model = verdict(bytes_, info("n2"))
+    assert (model.value, model.verdict) == (None, NOT_CHECKED)
+    assert model.reason == "only what ncu counts can tell (--roofline-counters)"
+
+
 def test_reasons_are_drawn_from_what_is_known(verdict):
     """A read that L2 serves, a grid that does not fill the card, a rung far above its floor; else that nothing does."""
     wanted, n1 = Prediction("n1", 5.0, 6.0, "why"), info("n1", median_us=80.0)
