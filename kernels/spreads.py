@@ -12,7 +12,7 @@ from typing import Any
 from pytest_roofline.cards import Card
 from pytest_roofline.floats import dtype_of
 from pytest_roofline.ladder import Shape
-from pytest_roofline.rows import Spread, in_registers, in_shared
+from pytest_roofline.rows import VECTOR, Spread, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
@@ -20,8 +20,9 @@ CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks hol
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
 MOST_BYTES = 128  # of a row that a thread holds in registers
+N8_REGISTERS = 40  # that a thread of n8 has beside kept vectors
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
-MOST_BYTES_OF_EACH = 64  # of each of three arrays
+MOST_BYTES_OF_EACH = 64  # of each of three arrays; half of it in narrow vectors, which spill from sm_100 on
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
 FAR_BEYOND_L2 = 3  # times the L2 cache, from which what is read is kept in it too
 HOPELESS = 12  # times the L2 cache, from which what is written is not kept any more
@@ -119,12 +120,14 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     rows are on the card at once and registers hold all of them.
     """
     if not softmax:
-        return in_shared(shape, card, 4, (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4))
+        middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
+        return in_shared(shape, card, 4, middle, registers=(VECTOR // 4, N8_REGISTERS))
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
     registers = card.registers_per_sm // (spread.threads * spread.blocks)
-    held = at_once(shape, card, spread) and spread.vectors * spread.width + OTHER_REGISTERS <= registers
+    fits = spread.shared <= card.shared_per_block_optin and at_once(shape, card, spread)
+    held = fits and spread.vectors * spread.width + OTHER_REGISTERS <= registers
     return replace(spread, kept=spread.vectors) if held else spread
 
 
@@ -179,7 +182,9 @@ def normed(shape: Shape, card: Card) -> dict[str, Any]:
 
 def fused_spread(shape: Shape, card: Card) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
-    return in_registers(shape, thread_bytes(shape, card), MOST_BYTES_OF_EACH)
+    narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
+    most = MOST_BYTES_OF_EACH // 2 if narrow and card.has_clusters else MOST_BYTES_OF_EACH
+    return in_registers(shape, thread_bytes(shape, card), most)
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def fused(shape: Shape, card: Card) -> dict[str, Any]:
 def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
     """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
     few, many, long, any_length = names
-    if card.capability < 80:
+    if card.capability < 80 and shape.dtype == "float32":
         return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
     if shape.N <= BLOCK_COLUMNS:
         name = few if leaves_room_in_l2(shape, card) else many
@@ -200,11 +205,10 @@ def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax:
     spread = long_spread(shape, card, softmax) if shape.N <= CLUSTER_COLUMNS else None
     holds = spread and spread.shared <= card.shared_per_block_optin and (spread.cluster == 1 or card.has_clusters)
     holds = holds and shape.M <= CLUSTER_ROWS
-    if spread and (
-        holds or shape.dtype != "float32"
-    ):  # 16 bits: nothing else runs it, and a refusal says what it needs
-        over = f"over a cluster of {spread.cluster} blocks" if spread.cluster > 1 else "of one block"
-        return long, f"a row is too long for registers, and waits in the shared memory {over}, read once"
+    if holds or shape.dtype != "float32":  # 16 bits: nothing else runs it, and a refusal says what it needs
+        over = f"a cluster of {spread.cluster} blocks" if spread and spread.cluster > 1 else "a block"
+        where = "shared memory" if spread and spread.shared else "registers"
+        return long, f"a row is too long for the registers of one block, and waits in the {where} of {over}, read once"
     what = "no cluster of blocks" if card.has_clusters else "no block"
     return any_length, f"{what} of {card.name} holds a row; this one reads it twice and runs any length"
 

@@ -9,6 +9,7 @@
 #include "../row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
+constexpr int AT_ONCE = sizeof(Element) == 4 || KEPT == 0 ? 4 : 2;  // more 16-bit vectors would spill beside kept ones
 
 extern "C" __global__ void ROW_KERNEL
 rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
@@ -52,7 +53,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
         for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
         store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));
     };
-#pragma unroll 4
+#pragma unroll(AT_ONCE)
     for (int k = 0; k < STAGED; ++k) finish(k, staged[k * THREADS]);
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) finish(STAGED + k, xs[k]);

@@ -67,8 +67,9 @@ def best_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code; messages of errors go to standard error."""
     given = list(sys.argv[1:] if argv is None else argv)
-    asks = given[:1] == ["best"]
-    options = best_parser().parse_args(given[1:]) if asks else parser().parse_args(given)
+    at = given.index("best") if "best" in given else -1
+    asks = at in (0, 2)  # 2: after an option and its value
+    options = best_parser().parse_args(given[:at] + given[at + 1 :]) if asks else parser().parse_args(given)
     try:
         check_cupy()
         ladder = options.ladder or declared_in(Path.cwd())

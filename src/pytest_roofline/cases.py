@@ -22,8 +22,9 @@ ALLOCATABLE = 2**20  # a limit beyond this many columns is tested from above onl
 SPECIMEN_ROWS = 4096  # more than a card needs to be full
 # Odd, vectors of four, the longest row in a block's registers, then rows in shared memory over ever larger clusters.
 SPECIMEN_COLUMNS = (1001, 1004, 8192, 16384, 65536, 152064, 262143)
-# What few rows get, rows that just fit the card, arrays that just fit an L2 cache, and such as are far beyond any.
-SPECIMENS_BESIDE = ((32, 152064), (300, 30000), (2048, 3584), (2**16, 4096))
+# What few rows get, rows that just fit the card, arrays that just fit an L2 cache, and such as are far beyond any; then
+# long rows of pairs, and the longest.
+SPECIMENS_BESIDE = ((32, 152064), (300, 30000), (2048, 3584), (2**16, 4096), (3000, 42818), (943, 2**19))
 Case = tuple[Rung, Shape]
 
 

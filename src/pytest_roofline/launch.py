@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .cards import Card
-from .errors import DeclarationError, RefusedError
+from .errors import DeclarationError, RefusedError, RooflineError
 from .floats import FLOATS
 
 INT32_MAX = 2**31 - 1
 VECTORS = (1, 2, 4, 8, 16, 32)  # bytes of an access
 CLUSTERS = (1, 2, 4, 8, 16)  # blocks
+TUNABLE = ("kernel", "source", "block", "grid", "shared", "vector", "unrolled", "cluster", "defines")
 MAX_THREADS, MAX_BLOCK_Z = 1024, 64  # of a block (CUDA Programming Guide, appendix "Compute Capabilities")
 
 
@@ -61,7 +62,7 @@ class Launch:
     static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes. ``defines`` are
     macros for the compiler, by name; ``cluster`` blocks side by side in x are a thread-block cluster (sm_90 and newer).
 
-    ``tune`` gives, for a shape and a card, what to replace of all this: a kernel compiled for its width.
+    ``tune`` gives, for a shape and a card, what to replace of :data:`TUNABLE`: a kernel compiled for its width.
     """
 
     kernel: str
@@ -82,33 +83,43 @@ class Launch:
         """The launch for that shape on that card; :class:`DeclarationError` where ``tune`` makes no launch of it."""
         if self.tune is None:
             return self
-        made = self.tune(shape, card)
         where = f"{self.kernel}: what tune makes for {shape} on {card.name}"
-        known = [one.name for one in fields(self) if one.name != "tune"]
-        if not isinstance(made, Mapping) or not {*made} <= {*known}:
-            raise DeclarationError(f"{where} is {made!r}; it replaces some of {', '.join(known)}")
+        try:
+            made = self.tune(shape, card)
+        except RooflineError:
+            raise
+        except Exception as error:
+            raise DeclarationError(f"{where} is not to be had: {type(error).__name__}: {error}") from error
+        if not isinstance(made, Mapping) or not {*made} <= {*TUNABLE}:
+            raise DeclarationError(f"{where} is {made!r}; it replaces some of {', '.join(TUNABLE)}")
         launch = replace(self, tune=None, **made)
         if fault := launch.fault():
             raise DeclarationError(f"{where}: {fault}")
         return launch
 
     def fault(self) -> str:
-        """What is impossible about its numbers, or empty."""
+        """What is impossible about its numbers and texts, or empty."""
         block, name = self.block, self.kernel
-        if not isinstance(block, tuple) or len(block) != 3 or any(not isinstance(n, int) or n < 1 for n in block):
+        if not isinstance(name, str) or not isinstance(self.source, str) or not callable(self.grid):
+            return f"kernel {name!r} and source {self.source!r} are texts, grid {self.grid!r} a function of the shape"
+        if not isinstance(block, tuple) or len(block) != 3 or any(type(n) is not int or n < 1 for n in block):
             return f"{name} has block = {block!r}; it is three ints of at least 1"
         if block[2] > MAX_BLOCK_Z:
             return f"{name} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z"
         if self.threads > MAX_THREADS:
             return f"{name} has a block of {self.threads} threads, allowed are 1 to {MAX_THREADS}"
-        if self.cluster not in CLUSTERS:
+        if type(self.cluster) is not int or self.cluster not in CLUSTERS:
             return f"{name} has cluster = {self.cluster!r}, allowed are {', '.join(map(str, CLUSTERS))}"
+        if type(self.vector) is not int or self.vector not in VECTORS:
+            return f"{name} has vector = {self.vector!r} bytes, allowed are {', '.join(map(str, VECTORS))}"
+        if type(self.shared) is not int or self.shared < 0:
+            return f"{name} has shared = {self.shared!r} bytes; it is an int of at least 0"
+        if self.unrolled is not None and (type(self.unrolled) is not int or self.unrolled < 1):
+            return f"{name} has unrolled = {self.unrolled!r}; it is an int of at least 1, or None"
+        if not isinstance(self.defines, tuple):
+            return f"{name} has defines = {self.defines!r}; it is a tuple of macros"
         if loose := [one for one in self.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
             return f"{name} defines {loose[0]!r}; a macro is a pair of texts, its name and its value"
-        if self.shared < 0:
-            return f"{name} has shared = {self.shared} bytes"
-        if self.vector not in VECTORS:
-            return f"{name} has vector = {self.vector} bytes, allowed are {', '.join(map(str, VECTORS))}"
         return ""
 
     @property

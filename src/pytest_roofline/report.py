@@ -205,7 +205,7 @@ def ladder_table(ladder: Ladder) -> list[str]:
         limits = [str(limit) for limit in rung.limits]
         limits += [f"{rung.alignment}-byte aligned"] if rung.alignment > DEFAULT_ALIGNMENT else []
         limits += [", ".join(rung.dtypes)] if rung.dtypes != ("float32",) else []
-        limits += [f"sm_{rung.capability}"] if rung.capability else []
+        limits += [f"sm_{rung.capability} or newer"] if rung.capability else []
         ledger = f"{rung.ledger_per_row(rung.operator.default_shape):g}N bytes"
         name = f"[{rung.name}](kernels/{rung.source})"
         lines.append(

@@ -17,6 +17,7 @@ from .launch import CLUSTERS, MAX_THREADS, Shape
 
 WARP = 32
 VECTOR = 16  # bytes of the widest access
+GRANULE = 128  # bytes in which shared memory is given out (cuda_occupancy.h, sm_80 and newer)
 RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
 CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
 
@@ -110,24 +111,30 @@ def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, cluster: int 
     return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
 
 
-def in_shared(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int]) -> Spread:
+def in_shared(
+    shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], registers: tuple[int, int] = (0, 0)
+) -> Spread:
     """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the card.
 
     ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. ``middle``
-    is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. What no cluster
-    holds comes out as the largest one: the launch is refused.
+    is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. A kept vector
+    takes the first of ``registers`` of a thread, which has the second beside them. What no cluster holds comes out as
+    the largest one: the launch is refused.
     """
-    longest = CHUNK if card.has_clusters else card.shared_per_sm  # else a whole row has to fit, however tightly
-    spreads = [_staged(shape, card, most_kept, middle, cluster) for cluster in CLUSTERS]
-    fitting = [one for one in spreads if one.blocks and one.chunk <= longest]
-    if not fitting or not card.has_clusters:
-        return fitting[0] if fitting else replace(spreads[-1], blocks=1)
+    spreads = [_staged(shape, card, most_kept, middle, registers, cluster) for cluster in CLUSTERS]
+    if not card.has_clusters:  # a whole row has to fit, however tightly
+        return spreads[0] if spreads[0].blocks else replace(spreads[-1], blocks=1)
+    fitting = [one for one in spreads if one.blocks and one.chunk <= CHUNK]
+    if not fitting:
+        return replace(spreads[-1], blocks=1)
     # Few rows: blocks enough for the card, unless a part of a row is too small to be worth it.
     enough = [one for one in fitting if shape.M * one.cluster > 2 * card.sms or one.chunk < CHUNK // 4]
     return enough[0] if enough else fitting[-1]
 
 
-def _staged(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], cluster: int) -> Spread:
+def _staged(
+    shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], registers: tuple[int, int], cluster: int
+) -> Spread:
     """A row in the shared memory of so many blocks; ``blocks`` is 0 where it does not fit."""
     width = width_of(shape)
     groups = shape.N // width
@@ -144,9 +151,12 @@ def _staged(shape: Shape, card: Card, most_kept: int, middle: tuple[int, int], c
     vectors = -(-chunk // threads)
     spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)
     partials = 8 * threads // WARP * cluster  # two floats for each warp of the row
+    each, beside = registers
     for blocks in range(wanted, 0, -1):
-        fits = min(card.shared_per_sm // blocks - RESERVED, card.shared_per_block_optin) - partials
+        share = card.shared_per_sm // blocks // GRANULE * GRANULE
+        fits = min(share - RESERVED, card.shared_per_block_optin) - partials
         for kept in range(min(most_kept, vectors - 1) + 1):
-            if (vectors - kept) * threads * size <= fits:
+            held = kept == 0 or kept * each + beside <= card.registers_per_sm // (blocks * threads)
+            if held and (vectors - kept) * threads * size <= fits:
                 return replace(spread, kept=kept, blocks=blocks)
     return replace(spread, blocks=0)

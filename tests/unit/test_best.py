@@ -29,7 +29,7 @@ BEST = {
     ("a100", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n2 n2 n2",
     ("rtx4090", "float32", "rmsnorm"): "n6 n6 n7 n7 n8 n2 n2 n2",
     ("rtx4090", "float32", "softmax"): "s6 s6 s7 s7 s8 s2 s2 s2",
-    ("rtx4090", "bfloat16", "rmsnorm"): "n6 n6 n7 n7 n8 - - -",
+    ("rtx4090", "bfloat16", "rmsnorm"): "n6 n6 n7 n7 n8 n8 - -",
     ("rtx4090", "float16", "softmax"): "s6 s6 s7 s7 s8 - - -",
     ("rtx4090", "float32", "add_rmsnorm"): "a2 a2 a2 a2 a2 - - -",
     ("t4", "float32", "rmsnorm"): "n2 n2 n2 n2 n2 n2 n2 n2",
@@ -74,7 +74,7 @@ def test_the_best_rung_runs_and_none_is_refused_where_one_runs(ladder: Ladder, n
 def test_the_choice_says_why(ladder: Ladder) -> None:
     """The reason names what decides: the cache, the cluster, or what the card lacks."""
     assert "at most three quarters of the L2 cache of NVIDIA H200" in ladder.best("rmsnorm", Shape(32, 3584), H200).why
-    assert "over a cluster of 2 blocks" in ladder.best("softmax", LONG, H200).why
+    assert "of a cluster of 2 blocks" in ladder.best("softmax", LONG, H200).why
     assert "(sm_75) lacks instructions of sm_80" in ladder.best("softmax", LONG, T4).why
     assert ladder.best("rmsnorm", LONG, RTX4090).why.startswith("no block of NVIDIA GeForce RTX 4090")
 
@@ -82,11 +82,12 @@ def test_the_choice_says_why(ladder: Ladder) -> None:
 @pytest.mark.parametrize(
     ("operator", "shape", "on", "said"),
     [
-        ("rmsnorm", Shape(4096, 65536, "bfloat16"), RTX4090,
-         r"n8 can't run 4096x65536-bfloat16 on NVIDIA GeForce RTX 4090 \(sm_89\), nothing was launched: it needs "
+        ("rmsnorm", Shape(4096, 65544, "bfloat16"), RTX4090,
+         r"n8 can't run 4096x65544-bfloat16 on NVIDIA GeForce RTX 4090 \(sm_89\), nothing was launched: it needs "
          r"thread-block clusters of \d+, which sm_90 and newer have\. No rung runs it\.$"),
         ("softmax", Shape(8, 8, "float16"), T4,
-         r"s2 can't run 8x8-float16.*dtype = float16, allowed is float32 \(.*No rung runs it\.$"),
+         r"s6 can't run 8x8-float16 on Tesla T4 .*it needs instructions of sm_80 and newer\. No rung runs it\.$"),
+        ("rmsnorm", Shape(4, 600000, "float16"), H200, r"n8 can't run 4x600000-float16, .*N <= 524288"),
         ("add_rmsnorm", Shape(8, 8), T4, r"a2 can't run 8x8 on Tesla T4 \(sm_75\).*instructions of sm_80 and newer"),
         ("softmax", Shape(400, 524287, "float16"), RTX5090,
          r"s8 can't run .* on NVIDIA GeForce RTX 5090 .*bytes of dynamic shared memory.*No rung runs it\.$"),
@@ -181,14 +182,25 @@ def test_what_a_launch_is_tuned_to(ladder: Ladder) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ({"threads": 128}, r"is \{'threads': 128\}; it replaces some of kernel, args, .*, defines$"),
+        ({"threads": 128}, r"is \{'threads': 128\}; it replaces some of kernel, source, .*, defines$"),
         ({"tune": None}, r"is \{'tune': None\}; it replaces"),
         (None, "is None; it replaces"),
         ({"block": 128}, "k has block = 128; it is three ints of at least 1"),
         ({"block": (1025, 1, 1)}, "k has a block of 1025 threads, allowed are 1 to 1024"),
         ({"cluster": 6}, "k has cluster = 6, allowed are 1, 2, 4, 8, 16"),
         ({"defines": (("WIDTH", 4),)}, r"k defines \('WIDTH', 4\); a macro is a pair of texts"),
+        ({"args": ("x", "y")}, "is .*; it replaces"),
+        ({"writes": ()}, "is .*; it replaces"),
         ({"shared": -1}, "k has shared = -1 bytes"),
+        ({"shared": "100"}, "k has shared = '100' bytes"),
+        ({"unrolled": "3"}, "k has unrolled = '3'"),
+        ({"cluster": 8.0}, "k has cluster = 8.0, allowed are"),
+        ({"vector": 16.0}, "k has vector = 16.0 bytes, allowed are"),
+        ({"block": (True, 1, 1)}, r"k has block = \(True, 1, 1\)"),
+        ({"defines": None}, "k has defines = None"),
+        ({"defines": [("A", "1")]}, r"k has defines = \[\('A', '1'\)\]; it is a tuple"),
+        ({"grid": None}, ".*grid None a function"),
+        ({"kernel": None}, "kernel None and .* are texts"),
         ({"vector": 12}, "k has vector = 12 bytes, allowed are"),
     ],
     ids=str,
@@ -197,6 +209,13 @@ def test_a_launch_is_not_tuned_to_what_is_none(made: object, said: str) -> None:
     """What tune returns is held to what a declaration is, and named with the kernel, the shape and the card."""
     launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: made)
     with pytest.raises(DeclarationError, match=rf"^k: what tune makes for 8x1000 on NVIDIA H200:? {said}"):
+        launch.at(Shape(8, 1000), H200)
+
+
+def test_a_tune_that_raises_is_an_error_of_the_declaration() -> None:
+    """Its own error is told with the kernel, the shape and the card."""
+    launch = Launch("k", ("x",), ("x",), ("y",), tune=lambda shape, on: {"shared": 1 // 0})
+    with pytest.raises(DeclarationError, match=r"^k: what tune makes for 8x1000 on NVIDIA H200 is .*ZeroDivisionError"):
         launch.at(Shape(8, 1000), H200)
 
 
@@ -257,3 +276,25 @@ def test_what_is_asked_of_the_caches(ladder: Ladder, name: str, shape: Shape, x:
     """By the size of the arrays against an L2 cache of 60 MiB."""
     found = macros(ladder, name, shape)
     assert (found["X_LINES"], found["Y_LINES"]) == (x, y)
+
+
+@pytest.mark.parametrize("rows", [10, 11, 300])
+def test_a_row_that_no_shared_memory_holds_is_refused_whatever_the_rows(ladder: Ladder, rows: int) -> None:
+    """Few rows are held in registers only where they could wait in shared memory too."""
+    with pytest.raises(RefusedError, match="bytes of dynamic shared memory"):
+        ladder.best("softmax", Shape(rows, 524287, "float16"), RTX5090)
+
+
+def test_the_reason_says_where_a_long_row_waits(ladder: Ladder) -> None:
+    """In shared memory, or where few 16-bit rows fit them in registers; of one block or of a cluster."""
+    assert "waits in the registers of a cluster of 16 blocks" in ladder.best("softmax", HELD[0], H200).why
+    assert "waits in the shared memory of a cluster of 16 blocks" in ladder.best("softmax", HELD[1], H200).why
+    assert "waits in the shared memory of a block" in ladder.best("rmsnorm", Shape(8192, 16384), H200).why
+
+
+def test_a_row_may_fill_the_one_block_of_a_card_without_clusters(ladder: Ladder) -> None:
+    """What its shared memory and a few registers hold together runs, in 16 bits the only way."""
+    for operator, name in (("rmsnorm", "n8"), ("softmax", "s9")):
+        shape = Shape(58, 50000, "float16")
+        assert ladder.best(operator, shape, card("l4")).rung.name == name
+        assert macros(ladder, name, shape, card("l4"))["CLUSTER"] == "1"

@@ -38,9 +38,9 @@ SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 STEPS_LIMIT = 1_000_000  # blocks of code that a chunk of few lanes may run; one of many has fewer of them
 LANE_STEPS = 2**28  # so that an endless loop is told in seconds
 CYCLES = 64  # by which the clock is ahead after a step; what waits by it comes to an end
-# The same where work is counted: waiting is none, and must not tell one block from another. Odd, so that 32 bits of the
-# clock never stand still.
-WORTH_ANY_WAIT = 0x9E3779B1
+# The same where work is counted: waiting is none, and must not tell one block from another. More than a kernel waits
+# for its turn, less than it waits before it gives up; odd, so that 32 bits of the clock never stand still.
+WORTH_A_WAIT = 1_000_003
 LOOKBACK = 1000  # steps before the limit in which the code of an endless loop shows
 FAIR = 64  # every so often the lanes that wait longest have their turn, or a spinning lane would starve its neighbour
 
@@ -335,7 +335,7 @@ class Chunk:
         return self._cache[name]
 
     def clock(self, name: str) -> Array:
-        now = (WORTH_ANY_WAIT if self.launch.detailed else CYCLES) * self.steps
+        now = (WORTH_A_WAIT if self.launch.detailed else CYCLES) * self.steps
         if name in ("%clock64", "%globaltimer"):
             return np.full((1, 1), now, np.uint64)
         return np.full((1, 1), (now >> 32 if name.endswith("_hi") else now) & 0xFFFFFFFF, np.uint32)
