@@ -171,12 +171,12 @@ def traffic(found: Floor, accuracy: Accuracy) -> list[str]:
             f"           DRAM {dram}; {work.special} special-function results",
             f"           instructions of warps: {instructions}",
             f"           counted on {work.executed} of {work.blocks} blocks",
-            f"           {'line':<28} {'array':<8} {'requests':>10} {'bytes':>12} {'sectors':>10}  coalescing",
+            f"           {'line':<32} {'array':<8} {'requests':>10} {'bytes':>12} {'sectors':>10}  coalescing",
         ]
         for (place, name), counts in sorted(work.lines.items()):
             moved_bytes = counts.sectors * SECTOR
             share = f"{counts.unique_bytes / moved_bytes:.0%}" if moved_bytes else f"{counts.wavefronts} wavefronts"
-            row = f"{place:<28} {name:<8} {counts.requests:>10} {counts.bytes:>12} {counts.sectors:>10}  {share}"
+            row = f"{place:<32} {name:<8} {counts.requests:>10} {counts.bytes:>12} {counts.sectors:>10}  {share}"
             lines.append(f"           {row}")
     return lines
 

@@ -39,10 +39,10 @@ ARGUMENT = re.compile(r"argument (\d+) of ")
 class Work:
     """One launch, of its whole grid.
 
-    ``buffers`` has the accesses by array, "shared" for shared memory; ``lines`` the same by ("file:line", array).
-    ``issued`` are warp instructions by class, ``special`` the lanes of special-function operations. ``touched`` is what
-    each block touches of global memory, from the first byte of an access to its end. ``executed`` blocks were counted;
-    the rest, if any, is like them.
+    ``buffers`` has the accesses by array, "shared" for shared memory; ``lines`` the same by source line and array, the
+    line that calls an inlined function first. ``issued`` are warp instructions by class, ``special`` the lanes of
+    special-function operations. ``touched`` is what each block touches of global memory, from the first byte of an
+    access to its end. ``executed`` blocks were counted; the rest, if any, is like them.
     """
 
     kernel: str
@@ -196,7 +196,7 @@ def _work(step: Step, launches: list[Launch], touched: tuple[Touch, ...], execut
         for (index, buffer), counts in launch.counts.items():
             found = ARGUMENT.match(buffer)
             name = step.launch.args[int(found[1])] if found else buffer
-            place = launch.program.sites[index].place
+            place = launch.program.sites[index].called
             buffers.setdefault(name, Counts()).add(counts)
             lines.setdefault((place, name), Counts()).add(counts)
         more, lanes = issued(launch)

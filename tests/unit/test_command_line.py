@@ -144,3 +144,12 @@ def test_traffic_is_counted_by_source_line_without_a_gpu(capsys):
     (line,) = (line for line in out.splitlines() if " x " in line)
     assert line.split() == ["n3_registers.cu:19", "x", "7168", "917504", "28672", "100%"]
     assert "counted on 8 of 64 blocks" in out
+
+
+def test_traffic_names_the_line_that_calls_an_access(capsys):
+    """An access in an inlined function stands under the line of the kernel's own code first."""
+    assert run("n7", "64", "3584", "--traffic", "--card", "h200") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if " > " in line]
+    assert [(line[0].partition(":")[0], line[2].partition(":")[0]) for line in lines if line[3] in "xwy"] == [
+        ("norm.cuh", "vector.cuh")
+    ] * 3

@@ -27,6 +27,12 @@ class Site:
     def place(self) -> str:
         return f"{self.loc.file}:{self.loc.line}"
 
+    @property
+    def called(self) -> str:
+        """The same, after the line that calls the inlined function which it is in."""
+        parent = self.loc.parent
+        return f"{parent.file}:{parent.line} > {self.place}" if parent else self.place
+
 
 @dataclass(frozen=True)
 class Finding:
