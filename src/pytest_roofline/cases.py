@@ -25,6 +25,8 @@ SPECIMEN_COLUMNS = (1001, 1004, 8192, 16384, 65536, 152064, 262143)
 # What few rows get, rows that just fit the card, arrays that just fit an L2 cache, and such as are far beyond any; then
 # long rows of pairs, and the longest.
 SPECIMENS_BESIDE = ((32, 152064), (300, 30000), (2048, 3584), (2**16, 4096), (3000, 42818), (943, 2**19))
+# A third type is as wide as the second, and only its conversions are others.
+SPECIMENS_OF_MORE_TYPES = ((SPECIMEN_ROWS, 1004), (SPECIMEN_ROWS, 65536))
 Case = tuple[Rung, Shape]
 
 
@@ -60,7 +62,8 @@ def specimens(ladder: Ladder, rung: Rung, card: Card) -> list[tuple[Rung, Shape]
     """The rung fixed for some shapes on ``card``, one for each way in which it is compiled: widths, types, rows."""
     shapes = {shape for stage in ladder.stages for shape in stage.shapes.get(rung.operator.name, ())}
     sizes = (*((SPECIMEN_ROWS, n) for n in SPECIMEN_COLUMNS), *SPECIMENS_BESIDE)
-    shapes |= {Shape(m, n, dtype) for m, n in sizes for dtype in rung.dtypes}
+    every = {dtype: sizes if dtype in rung.dtypes[:2] else SPECIMENS_OF_MORE_TYPES for dtype in rung.dtypes}
+    shapes |= {Shape(m, n, dtype) for dtype, wanted in every.items() for m, n in wanted}
     found: dict[object, tuple[Rung, Shape]] = {}
     for shape in [rung.operator.default_shape, *sorted(shapes)]:
         if rung.broken_limit(shape) is None:
