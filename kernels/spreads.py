@@ -149,21 +149,21 @@ def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
     return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card))
 
 
-def rows_a_turn(shape: Shape, card: Card) -> int:
+def rows_a_turn(shape: Shape, card: Card, spread: Spread) -> int:
     """s9: rows that have their turn together, on about half of the SMs, which is enough for DRAM; else all rows."""
-    spread = long_spread(shape, card, softmax=True)
     rows = max(1, card.sms // (2 * spread.cluster))
     return rows if rows < shape.M and at_once(shape, card, spread) else shape.M
 
 
 def softmax_row_in_turn(shape: Shape, card: Card) -> dict[str, Any]:
     """s9: a turn lasts as long as DRAM takes for its rows at its peak, in cycles of the highest SM clock."""
-    rows = rows_a_turn(shape, card)
+    spread = long_spread(shape, card, softmax=True)
+    rows = rows_a_turn(shape, card, spread)
     cycles = round(rows * row_nbytes(shape) / (1e9 * card.peak_gbs) * 1e6 * card.sm_clock_mhz)
     if rows == shape.M:
         rows, cycles = 1, 0  # no turns, and one build for any number of rows
     turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles}
-    return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card), **turns)
+    return spread.launch(**long_lines(shape, card), **turns)
 
 
 def added(shape: Shape, card: Card) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
 
 def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
     name, why = best_of(shape, card, ("s6", "s7", "s8", "s2"), softmax=True)
-    if name == "s8" and rows_a_turn(shape, card) < shape.M:
+    if name == "s8" and rows_a_turn(shape, card, long_spread(shape, card, softmax=True)) < shape.M:
         return "s9", f"{why}; all rows are on the card at once, in turns"
     return name, why
 

@@ -83,12 +83,20 @@ def really_racing(tool: Tool, rung: Rung, job: ChildJob) -> tuple[set[str] | Non
     return {name for name in names if check(tool, "racecheck", job, kernel=name).verdict == FINDINGS}, report
 
 
-def main() -> int:
+def in_words(found: set[str] | None) -> str:
+    return NOT_CHECKED if found is None else ", ".join(sorted(found)) or "clean"
+
+
+def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--only", default="", help="cases whose name holds this text")
     made.add_argument("--workers", type=int, default=8, help="sanitizers at a time (%(default)s)")
     made.add_argument("--json", type=Path, help="write the verdicts there")
-    options = made.parse_args()
+    return made
+
+
+def main() -> int:
+    options = parser().parse_args()
     ladder = ROOT / "kernels" / "ladder.py"
     session = Session(Settings(ladder=ladder, device="cuda"))
     try:
@@ -116,7 +124,7 @@ def main() -> int:
         ours = racing(simulated)
         same = ours is not None and ours == theirs
         wrong += not same
-        told = [", ".join(sorted(found)) or "clean" if found is not None else NOT_CHECKED for found in (ours, theirs)]
+        told = [in_words(found) for found in (ours, theirs)]
         rows.append({"case": name, "simulated": told[0], "racecheck": told[1], "agree": same})
         print(f"{name:48} {told[0]:28} {told[1]:28} {'' if same else 'DIFFER'}")
         if not same:

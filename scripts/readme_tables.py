@@ -18,7 +18,7 @@ from pytest_roofline import verdict
 from pytest_roofline.declaration import load
 from pytest_roofline.device import NOT_CHECKED
 from pytest_roofline.ladder import Ladder
-from pytest_roofline.report import ladder_table, results_table
+from pytest_roofline.report import ladder_table, results_table, shaped
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
@@ -33,7 +33,6 @@ HEADLINE = {  # the first rung, the float4 one, and the fastest at 8192 rows
     "a2": "both in one launch",
 }
 OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
-QUANTITIES = {"speedup": "speed-up over {}", "dram": "DRAM bytes a row, in N", "mbu": "MBU in %"}
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
 
 
@@ -69,7 +68,7 @@ def headline(infos: list[dict[str, Any]]) -> list[str]:
     lines = [head, "|---|---|---|---|---|---|---|"]
     for info in infos:
         of_copy = 100 * info["gbs"] / info["copy_gbs"]
-        cells = [f"{info['rung']}: {HEADLINE[info['rung']]}", f"{info['rows']} x {info['columns']}"]
+        cells = [f"{info['rung']}: {HEADLINE[info['rung']]}", shaped(info, " x ")]
         cells += [f"{info['median_us']:.1f}", f"{info['gbs']:.0f}", f"{info['mbu_percent']:.0f} %", f"{of_copy:.0f} %"]
         lines.append(f"| {' | '.join([*cells, format(info['speedup'], '.2f')])} |")
     return lines
@@ -101,7 +100,7 @@ def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
             for shape in verdict.shapes_of(ladder, rung, p):
                 one = told.get((rung.name, shape, p))
                 value = "-" if one is None or one.value is None else f"{one.value:.2f}"
-                cells = [rung.name, str(shape), QUANTITIES[p.quantity].format(p.than), f"{p.low:g} to {p.high:g}"]
+                cells = [rung.name, str(shape), verdict.what(p), f"{p.low:g} to {p.high:g}"]
                 cells += [p.why, value, one.verdict if one else NOT_CHECKED]
                 lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -121,8 +120,7 @@ def peers(run: dict[str, Any]) -> list[str]:
         timed = [found[n]["seconds"] for n in others if n in found and found[n]["seconds"] and not OWN.fullmatch(n)]
         cells = [_microseconds(found.get(name)) for name in ("copy", "ours", *others)]
         ahead = f"{min(timed) / found['ours']['seconds']:.2f}" if timed and found["ours"]["seconds"] else "-"
-        shape = f"{row['rows']} x {row['columns']}" + ("" if row["dtype"] == "float32" else f" {row['dtype']}")
-        lines.append(f"| {row['operator']} | {shape} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
+        lines.append(f"| {row['operator']} | {shaped(row, ' x ')} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
     missed = [f"- {said}" for row in run["rows"] for said in row["complaints"]]
     if missed:
         lines += ["", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed]

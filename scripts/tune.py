@@ -2,9 +2,9 @@
 
     python scripts/tune.py RUNG M N [--dtype float32] [--show 8]
 
-This is how the rules of kernels/spreads.py were found. Rows in registers are not split over clusters. All ways are
-checked and timed a few times from a cold L2 cache, then the fastest ones and the rule's own once more, in turns and at
-many places in memory. Exit code 0, or 2 where the rung is not tuned or no GPU is there.
+This is how the rules of kernels/spreads.py were found. Rows in registers are not split over clusters, and s9 keeps the
+turns of its rule. All ways are checked and timed a few times from a cold L2 cache, then the fastest ones and the rule's
+own once more, in turns and at many places in memory. Exit code 0, or 2 where the rung is not tuned or no GPU is there.
 """
 
 from __future__ import annotations

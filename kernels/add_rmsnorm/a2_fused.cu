@@ -6,8 +6,6 @@
 // Bound by: DRAM.
 #include "../row.cuh"
 
-constexpr bool EARLY = VECTORS <= 8;  // w on its way before h is stored, unless that takes too many registers
-
 extern "C" __global__ void ROW_KERNEL
 add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,
            Element* __restrict__ h, Element* __restrict__ y, int N, float eps) {
@@ -22,10 +20,9 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
         hs[k] = inside(k) ? load<X_LINES>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
         rs[k] = inside(k) ? load<X_LINES>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
     }
-    auto weight = [&](int k) { return inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f); };
-    if (EARLY) {
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) ws[k] = weight(k);
+    for (int k = 0; k < VECTORS; ++k) {  // on its way before h is stored
+        ws[k] = inside(k) ? load(w + at.vector(k) * WIDTH) : filled(0.0f);
     }
     float inverse = 1.0f / N;  // now, for after the barrier it would be waited for
     float sum = 0.0f;
@@ -48,7 +45,7 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
         if (!inside(k)) continue;
         float v[WIDTH], g[WIDTH];
         unpack(hs[k], v);
-        unpack(EARLY ? ws[k] : weight(k), g);
+        unpack(ws[k], g);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
         store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));

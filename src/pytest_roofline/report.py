@@ -36,7 +36,7 @@ HEAD = (
 )
 
 
-def _shape(info: Info, times: str = "x") -> str:
+def shaped(info: Info, times: str = "x") -> str:
     """Rows and columns, with the type where it is not float32 (or was not yet recorded)."""
     dtype = info.get("dtype", "float32")
     return f"{info['rows']}{times}{info['columns']}" + ("" if dtype == "float32" else f" {dtype}")
@@ -61,7 +61,7 @@ def _cells(info: Info) -> list[str]:
     copy = info.get("copy_gbs")
     return [
         f"{info['rung']}",
-        _shape(info),
+        shaped(info),
         f"{info['state']}",
         _number(info.get("median_us"), 2),
         _number(info.get("gbs"), 0),
@@ -121,13 +121,13 @@ def modelled_table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, I
         requests = [
             v for k, v in info.items() if k.startswith(COUNT) and k.endswith(".requests") and ".shared." not in k
         ]
-        cells = [f"{info['rung']}", _shape(info), f"{info['state']}"]
+        cells = [f"{info['rung']}", shaped(info), f"{info['state']}"]
         cells += [_number(info.get("floor_us"), 2), str(info.get("floor_bound")), _number(info["ledger_per_row_n"], 1)]
         cells += [_number(info.get("model_dram_per_row_n"), 1), _speedup(info), _number(info.get("ideal_speedup"), 2)]
         rows.append(([*cells, _number(sum(requests), 0)], ""))
         then = baseline.get(fullname)
         if then is not None and (changed := grown(info, then)):
-            differences.append(f"{info['rung']} {_shape(info)}: {', '.join(changed[:SHOWN])}")
+            differences.append(f"{info['rung']} {shaped(info)}: {', '.join(changed[:SHOWN])}")
     lines = [*aligned(rows), f"floor: {records[0][1]['note']}; {CEILINGS_TOLD}"]
     lines.append("answers: checked in the rows of the counted blocks; pytest tests/correctness checks all that matter")
     return lines + [f"counters that differ from the baseline: {line}" for line in differences]
@@ -154,7 +154,7 @@ def counters_table(records: Sequence[tuple[str, Info]]) -> list[str]:
     for _, info in records:
         if "ncu_us" in info:
             elements = info["rows"] * info["columns"]
-            cells = [f"{info['rung']}", _shape(info), f"{info['state']}"]
+            cells = [f"{info['rung']}", shaped(info), f"{info['state']}"]
             cells += [_number(info["ledger_per_row_n"], 1), _number(info.get("model_dram_per_row_n"), 2)]
             cells += [_number(info["dram_per_row_n"], 2), _number(info["dram_read_bytes"] / elements, 2)]
             cells += [_number(info["dram_written_bytes"] / elements, 2)]
@@ -225,7 +225,7 @@ def results_table(run: Mapping[str, Any]) -> list[str]:
         copy = _number(100 * info["gbs"] / info["copy_gbs"], 0)
         speedup = f"{_speedup(info)} ({_number(info['ideal_speedup'], 2)})"
         floor = f"{_number(info.get('floor_us'), 2)} ({_number(info.get('floor_ratio'), 2)})"
-        cells = [info["rung"], _shape(info, " x "), _number(info["median_us"], 2), floor]
+        cells = [info["rung"], shaped(info, " x "), _number(info["median_us"], 2), floor]
         cells += [_number(info["gbs"], 0), _number(info["mbu_percent"], 1), copy, speedup, info["marks"] or "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines

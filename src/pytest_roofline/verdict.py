@@ -138,14 +138,19 @@ def _served(info: Info, reuses: Sequence[Reuse], l2_bytes: int) -> str:
     )
 
 
+def what(prediction: Prediction) -> str:
+    """What is predicted, in words and its unit."""
+    than = f"speed-up over {prediction.than}"
+    return {"speedup": than, "mbu": "MBU in %", "dram": "DRAM bytes a row, in N"}[prediction.quantity]
+
+
 def table(found: Sequence[Verdict]) -> list[str]:
     """Two lines a prediction: what, value and verdict; why it was expected, and why it failed."""
     lines = []
     for one in found:
         p = one.prediction
-        what = {"speedup": f"speed-up over {p.than}", "mbu": "MBU in %", "dram": "DRAM bytes a row, in N"}[p.quantity]
         value = "-" if one.value is None else f"{one.value:.2f}"
-        said = f"{what} {value}, predicted {p.low:g} to {p.high:g}: {p.why}"
+        said = f"{what(p)} {value}, predicted {p.low:g} to {p.high:g}: {p.why}"
         lines.append(f"{one.verdict:<16} {one.rung} {one.shape}: {said}")
         if one.reason:
             lines.append(f"{'':<16} {one.reason}")

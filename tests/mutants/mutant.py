@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,13 @@ def only_rising_rows_see(answers: Answers, mutant: Mutant) -> None:
     answers(mutant, Shape(2, 2048), constant(1.5))
     with pytest.raises(WrongAnswerError):
         answers(mutant, Shape(2, 4096), rising())
+
+
+def only_minus_infinity_sees(answers: Answers, mutant: Mutant) -> None:
+    """Ordinary rows pass; in a row all -inf the lowest finite float past its end is the maximum, and the row no NaN."""
+    answers(mutant, SHAPE)
+    with pytest.raises(WrongAnswerError, match="want nan"):
+        answers(mutant, Shape(2, 1000), constant(-math.inf, 1000))
 
 
 def answers_or_memcheck_see(answers: Answers, mutant: Mutant, ladder: Ladder, device: Any, sanitize: Any) -> None:
