@@ -100,8 +100,10 @@ class Launch:
     def fault(self) -> str:
         """What is impossible about its numbers and texts, or empty."""
         block, name = self.block, self.kernel
-        if not isinstance(name, str) or not isinstance(self.source, str) or not callable(self.grid):
-            return f"kernel {name!r} and source {self.source!r} are texts, grid {self.grid!r} a function of the shape"
+        if not isinstance(name, str) or not isinstance(self.source, str):
+            return f"a launch has kernel = {name!r} and source = {self.source!r}; both are texts"
+        if not callable(self.grid):
+            return f"{name} has grid = {self.grid!r}; it is a function of the shape"
         if not isinstance(block, tuple) or len(block) != 3 or any(type(n) is not int or n < 1 for n in block):
             return f"{name} has block = {block!r}; it is three ints of at least 1"
         if block[2] > MAX_BLOCK_Z:
