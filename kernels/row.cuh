@@ -70,8 +70,6 @@ __device__ __forceinline__ void row_barrier() {
 
 __host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
 
-constexpr int SLOTS = power_of_two(PARTIALS < WARP ? PARTIALS : WARP);  // lanes that read different partials
-
 struct Sum {
     static __device__ __forceinline__ float of(float a, float b) { return a + b; }
 };
@@ -79,39 +77,57 @@ struct Maximum {
     static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
 
-// Reduces value(i) over all partials i, for every lane.
-template <typename Op, typename Value>
-__device__ __forceinline__ float over_partials(float identity, int lane, Value value) {
-    float v = identity;
-#pragma unroll
-    for (int first = 0; first < PARTIALS; first += SLOTS) {
-        int i = first + lane % SLOTS;
-        if (PARTIALS % SLOTS == 0 || i < PARTIALS) v = Op::of(v, value(i));
+// Reduces value(0) to value(COUNT - 1) in this thread, as a tree.
+template <typename Op, int COUNT, typename Value>
+__device__ __forceinline__ float in_thread(Value value) {
+    if constexpr (COUNT == 1) {
+        return value(0);
+    } else {
+        constexpr int LEFT = (COUNT + 1) / 2;
+        return Op::of(in_thread<Op, LEFT>(value), in_thread<Op, COUNT - LEFT>([&](int i) { return value(LEFT + i); }));
     }
+}
+
+constexpr int WIDE = 8;  // partials that a lane reduces by itself where there are registers for it
+
+// Reduces value(i) over all partials i, for every lane. A lane takes EACH of them that lie side by side, more where 32
+// lanes would not do: a wide load and a tree of operations take less time than the shuffles that they replace.
+template <typename Op, int EACH, typename Value>
+__device__ __forceinline__ float over_partials(float identity, int lane, Value value) {
+    constexpr int LEAST = (PARTIALS + WARP - 1) / WARP;
+    constexpr int OWN = PARTIALS < EACH ? PARTIALS : EACH < LEAST ? LEAST : EACH;
+    constexpr int SLOTS = power_of_two((PARTIALS + OWN - 1) / OWN);  // lanes that take different ones
+    int first = lane % SLOTS * OWN;
+    float v = in_thread<Op, OWN>([&](int i) {
+        return PARTIALS == OWN * SLOTS || first + i < PARTIALS ? value(first + i) : identity;
+    });
 #pragma unroll
     for (int offset = SLOTS / 2; offset > 0; offset /= 2) v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, offset));
     return v;
 }
 
 // Sum over the row, for every thread. Called once a launch; where CLUSTER > 1 after one cluster_arrive().
+template <int EACH = 1>
 __device__ __forceinline__ float row_sum(float v, const Place& at) {
-    __shared__ float partial[PARTIALS];
+    __shared__ __align__(16) float partial[PARTIALS];
     v = warp_sum(v);
     cluster_wait();  // all blocks of the cluster run, and have shared memory to write into
     hand_over(partial, at, v);
     row_barrier();
-    return over_partials<Sum>(0.0f, at.lane, [&](int i) { return partial[i]; });
+    return over_partials<Sum, EACH>(0.0f, at.lane, [&](int i) { return partial[i]; });
 }
 
 // Maximum and sum of exponentials over the row, from those of each warp, for every thread. Called as row_sum().
+template <int EACH = 1>
 __device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
-    __shared__ float maximum[PARTIALS];
+    __shared__ __align__(16) float maximum[PARTIALS];
     __shared__ float sum[PARTIALS];
     cluster_wait();  // as in row_sum()
     hand_over(maximum, at, v.m);
     hand_over(sum, at, v.s);
     row_barrier();
-    float m = over_partials<Maximum>(LOWEST, at.lane, [&](int i) { return maximum[i]; });
-    float s = over_partials<Sum>(0.0f, at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
+    float m = over_partials<Maximum, EACH>(LOWEST, at.lane, [&](int i) { return maximum[i]; });
+    float s = over_partials<Sum, 1>(  // one exponential a lane
+        0.0f, at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
     return {m, s};
 }

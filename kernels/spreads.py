@@ -12,7 +12,7 @@ from typing import Any
 from pytest_roofline.cards import Card
 from pytest_roofline.floats import dtype_of
 from pytest_roofline.ladder import Shape
-from pytest_roofline.rows import VECTOR, Spread, in_registers, in_shared, width_of
+from pytest_roofline.rows import VECTOR, WARP, Spread, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
@@ -45,14 +45,24 @@ def leaves_room_in_l2(shape: Shape, card: Card, each_way: int = 1) -> bool:
     return 2 * each_way * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
 
 
+def few_rows(shape: Shape, card: Card) -> bool:
+    """Whether a row may have all the threads it can use."""
+    return FEW * card.sms >= shape.M
+
+
+def thread_step(shape: Shape, card: Card) -> int:
+    """What the threads of a block are a multiple of: for few rows a warp for each of the four schedulers of an SM."""
+    return 4 * WARP if few_rows(shape, card) else WARP
+
+
 def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
     """Bytes of a row for each thread of a block.
 
-    Few rows: 32. 16-bit types: 64. float32: 128 where x and y fit the L2 cache, and for short rows of a softmax, so
-    that more rows are under way; else 32.
+    Few rows: 32, in float32 64 where no exponentials are to be taken. 16-bit types: 64. float32: 128 where x and y fit
+    the L2 cache, and for short rows of a softmax, so that more rows are under way; else 32.
     """
-    if FEW * card.sms >= shape.M:
-        return 32
+    if few_rows(shape, card):
+        return 32 if softmax or shape.dtype != "float32" else 64
     if shape.dtype != "float32":
         return 64
     short = softmax and row_nbytes(shape) <= SHORT_SOFTMAX_ROW
@@ -68,7 +78,7 @@ def for_width(shape: Shape, card: Card) -> dict[str, Any]:
 
 def in_block(shape: Shape, card: Card, softmax: bool = False) -> Spread:
     """n6, n7, s6, s7: in the registers of one block."""
-    return in_registers(shape, thread_bytes(shape, card, softmax), MOST_BYTES)
+    return in_registers(shape, thread_bytes(shape, card, softmax), MOST_BYTES, thread_step(shape, card))
 
 
 def row(shape: Shape, card: Card) -> dict[str, Any]:
@@ -85,14 +95,14 @@ def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
     """What becomes of the cache lines of inputs and outputs: ``each_way`` arrays like x are read and as many written.
 
     Nothing is asked for up to three quarters of the L2 cache. Up to all of it inputs, which are read once, are kept out
-    of L1, and the output of a single input stays in L2. Beyond it outputs stay; where inputs alone take over three
-    times the L2 cache they stay too; and over twelve times only they do, for next to nothing of an output could stay.
+    of L1. Beyond it outputs stay in L2; where inputs alone take over three times the L2 cache they stay too; and over
+    twelve times only they do, for next to nothing of an output could stay.
     """
     read = each_way * x_nbytes(shape)
     if leaves_room_in_l2(shape, card, each_way):
         return {"X_LINES": "PLAIN", "Y_LINES": "PLAIN"}
     if 2 * read <= card.l2_bytes:
-        return {"X_LINES": "PASS", "Y_LINES": "STAY" if each_way == 1 else "PLAIN"}
+        return {"X_LINES": "PASS", "Y_LINES": "PLAIN"}
     far, hopeless = read > FAR_BEYOND_L2 * card.l2_bytes, read > HOPELESS * card.l2_bytes
     return {"X_LINES": "STAY" if far else "PLAIN", "Y_LINES": "PLAIN" if hopeless else "STAY"}
 
@@ -184,7 +194,7 @@ def fused_spread(shape: Shape, card: Card) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
     narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
     most = MOST_BYTES_OF_EACH // 2 if narrow and card.has_clusters else MOST_BYTES_OF_EACH
-    return in_registers(shape, thread_bytes(shape, card), most)
+    return in_registers(shape, thread_bytes(shape, card), most, thread_step(shape, card))
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:

@@ -6,6 +6,8 @@
 // Bound by: DRAM.
 #include "../row.cuh"
 
+constexpr int EACH = VECTORS * WIDTH <= 16 ? WIDE : 1;  // a thread that holds more has no registers to spare
+
 extern "C" __global__ void ROW_KERNEL
 add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,
            Element* __restrict__ h, Element* __restrict__ y, int N, float eps) {
@@ -39,7 +41,7 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
     }
-    float scale = rsqrtf(row_sum(sum, at) * inverse + eps);
+    float scale = rsqrtf(row_sum<EACH>(sum, at) * inverse + eps);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         if (!inside(k)) continue;

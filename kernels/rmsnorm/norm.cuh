@@ -31,7 +31,7 @@ __device__ __forceinline__ void norm_row(const Element* x, const Element* w, Ele
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
     }
-    float scale = rsqrtf(row_sum(sum, at) * inverse + eps);
+    float scale = rsqrtf(row_sum<WIDE>(sum, at) * inverse + eps);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         int i = at.vector(k);

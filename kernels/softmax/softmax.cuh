@@ -35,7 +35,7 @@ __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N)
             s += e[k][j];
         }
     }
-    MaxSum all = row_merge({m, warp_sum(s)}, at);
+    MaxSum all = row_merge<WIDE>({m, warp_sum(s)}, at);
     // Exponentials are around the warp's maximum. The division is approximate, as they are.
     float scale = __fdividef(__expf(m - all.m), all.s);
 #pragma unroll

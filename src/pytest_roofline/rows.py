@@ -96,18 +96,20 @@ def width_of(shape: Shape) -> int:
     return width
 
 
-def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, cluster: int = 1) -> Spread:
-    """A row in registers, about ``thread_bytes`` of it a thread.
+def in_registers(
+    shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1
+) -> Spread:
+    """A row in registers, about ``thread_bytes`` of it a thread, of which a block has a multiple of ``thread_step``.
 
     Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
     """
     width, thread_bytes = width_of(shape), min(thread_bytes, most_bytes)
     size = max(4, width * dtype_of(shape.dtype).itemsize)  # a vector takes at least a register
     groups = -(-shape.N // (width * cluster))
-    threads = min(MAX_THREADS, -(-groups * size // thread_bytes // WARP) * WARP) or WARP
+    threads = min(MAX_THREADS, -(-groups * size // thread_bytes // thread_step) * thread_step)
     vectors = -(-groups // threads)
     if vectors * size > most_bytes and cluster < CLUSTERS[-1]:
-        return in_registers(shape, thread_bytes, most_bytes, 2 * cluster)
+        return in_registers(shape, thread_bytes, most_bytes, thread_step, 2 * cluster)
     return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
 
 

@@ -102,11 +102,11 @@ def counted_of_x(ladder: Ladder, rung: Rung, shape: Shape, mutant: Mutant | None
     return found
 
 
-def only_a_negative_constant_sees(answers: Answers, mutant: Mutant) -> None:
+def only_a_negative_constant_sees(answers: Answers, mutant: Mutant, columns: int = 2048) -> None:
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
-    answers(mutant, Shape(8, 2048))
+    answers(mutant, Shape(8, columns))
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 2048), constant(-2.45e5))
+        answers(mutant, Shape(2, columns), constant(-2.45e5, columns))
 
 
 def only_rising_rows_see(answers: Answers, mutant: Mutant) -> None:

@@ -7,10 +7,12 @@ arrival that is relaxed and does not release, and a write over what its owner st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
 
-from pytest_roofline.check import Job
+from pytest_roofline.check import Job, check
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
@@ -48,7 +50,7 @@ WRONG_HANDS = [
     *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in RUNGS),
     *(one("partials-on-top-of-others", r, "4 * (at.rank * ROW_WARPS + at.warp)", "4 * at.warp", ROW) for r in RUNGS),
     *(one("partials-to-one-block-fewer", r, "at.lane < CLUSTER", "at.lane < CLUSTER - 1", ROW) for r in RUNGS),
-    *(one("last-slots-left-out", r, "first < PARTIALS;", "first < PARTIALS - SLOTS;", ROW) for r in RUNGS),
+    *(one("last-slots-left-out", r, "lane % SLOTS * OWN", "lane % (SLOTS / 2) * OWN", ROW) for r in RUNGS),
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
@@ -70,7 +72,10 @@ NARROW = (
 )
 SCALAR_COPIES = [one("scalar-copies", rung, ASYNC, NARROW, "vector.cuh") for rung in ("n8", "s8")]
 
+MORE_SLOTS_THAN_LANES = one("more-slots-than-lanes", "n8", "(PARTIALS + WARP - 1) / WARP", "PARTIALS / WARP", ROW)
+
 ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
+ALL += [MORE_SLOTS_THAN_LANES]
 
 
 def simulated(ladder, mutant, shape=SPLIT, reverse=False):
@@ -112,6 +117,17 @@ def test_partials_in_the_wrong_hands_are_caught(answers, mutant):
     """A block that misses partials of others has a wrong sum, or reads what nobody wrote."""
     with pytest.raises((WrongAnswerError, SimulationError)):
         answers(mutant, SPLIT, clusters=True)
+
+
+def test_more_slots_than_lanes_are_caught_by_partials_that_fill_a_warp_one_and_a_half_times(ladder):
+    """A row of 48 warps, as many rows fill a small card: 32 lanes take two partials each, where one would miss 16."""
+    device, shape = SimDevice(replace(H200, sms=4)), Shape(3, 80000)
+    rung = ladder.rung("n8")
+    launch = rung.at(shape, device.card).launches[0]
+    assert launch.threads // 32 * launch.cluster == 48
+    check(device, ladder, rung, shape)
+    with pytest.raises(WrongAnswerError):
+        check(device, ladder, rung, shape, None, MORE_SLOTS_THAN_LANES.images(ladder, device.card, shape))
 
 
 @over([SUMS, LAST_FACTOR])

@@ -33,15 +33,16 @@ from pytest_roofline.static import check_accesses, check_resources
 BARRIERS = [
     Mutant("row-barrier", rung, ((ROW, "__syncthreads();", ";", None),), tool="racecheck") for rung in ("n6", "s6")
 ]
-PARTIALS = [one("a-partial-left-out", r, "i < PARTIALS) v", "i < PARTIALS - 1) v", ROW) for r in ("n6", "s6")]
-PAST_PARTIALS = one("partials-past-the-end", "n6", "PARTIALS % SLOTS == 0 || i < PARTIALS", "true", ROW)
+INSIDE_PARTIALS = "PARTIALS == OWN * SLOTS || first + i < PARTIALS"
+PARTIALS = [one("a-partial-left-out", r, INSIDE_PARTIALS, INSIDE_PARTIALS + " - 1", ROW) for r in ("n6", "s6")]
+PAST_PARTIALS = one("partials-past-the-end", "n6", INSIDE_PARTIALS, "true", ROW)
 
 LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
 ZERO_IDENTITY = [
     one("zero-as-identity-of-max", "s5", LOWEST, ZERO, f"../{REDUCE}"),
     *(one("zero-as-identity-of-max", r, LOWEST, ZERO, REDUCE) for r in ("s6", "s7", "s8")),
-    *(one("zero-between-warps", r, "<Maximum>(LOWEST", "<Maximum>(0.0f", ROW) for r in ("s6", "s8")),
 ]
+ZERO_BETWEEN_WARPS = one("zero-between-warps", "s6", "<Maximum, EACH>(LOWEST", "<Maximum, EACH>(0.0f", ROW)
 LAST_FACTOR = ("__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s")
 RESCALE = [
     *(one("sums-not-rescaled", r, "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW) for r in ("s6", "s8")),
@@ -113,6 +114,7 @@ SCALAR_STORES = one(
 
 ALL = [m for group in (BARRIERS, PARTIALS, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
 ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS, SCALAR_STORES, PAST_PARTIALS]
+ALL += [ZERO_BETWEEN_WARPS]
 
 
 @over(ALL)
@@ -146,25 +148,30 @@ def test_the_second_schedule_finds_the_race_too(mutant, ladder):
 
 @over(PARTIALS)
 def test_a_partial_that_is_left_out_is_caught_by_the_answers(answers, mutant):
-    """14 warps do not fill 16 slots, and the last one's partial is missed; four warps fill theirs and are right."""
+    """12 and 20 warps do not fill slots of 8: the last partial is missed; 4 warps fill theirs and are right."""
     answers(mutant, SHAPE)
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(4, 3584))
+        answers(mutant, Shape(4, 5000))
 
 
 def test_partials_past_the_end_are_caught_in_the_simulator(ladder):
-    """With 14 warps two lanes read past the partials: out of bounds to the byte, whatever lies there."""
-    device, shape = SimDevice("h200"), Shape(4, 3584)
+    """With 12 warps half of the lanes read past the partials: out of bounds to the byte, whatever lies there."""
+    device, shape = SimDevice("h200"), Shape(4, 5000)
     Job(device, ladder, ladder.rung("n6"), shape, images=PAST_PARTIALS.images(ladder, device.card, shape)).run()
     (found,) = device.take_findings()
     assert found.kind == "memory"
-    assert "out of bounds shared access of 4 bytes at offset 0x38, the block has 56 bytes" in found.message
+    assert "out of bounds shared access of 16 bytes at offset 0x30, the block has 48 bytes" in found.message
 
 
 @over(ZERO_IDENTITY)
 def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
     only_a_negative_constant_sees(answers, mutant)
+
+
+def test_zero_for_a_partial_that_is_not_there_is_caught_by_a_negative_constant(answers):
+    """20 warps do not fill slots of 8: what stands for the missing ones is not to be the maximum."""
+    only_a_negative_constant_sees(answers, ZERO_BETWEEN_WARPS, 5000)
 
 
 @over(RESCALE)

@@ -259,7 +259,7 @@ def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
     ("name", "shape", "x", "y"),
     [
         ("n7", Shape(32, 3584), "PLAIN", "PLAIN"),
-        ("n7", Shape(2048, 3584), "PASS", "STAY"),
+        ("n7", Shape(2048, 3584), "PASS", "PLAIN"),
         ("n7", Shape(8192, 3584), "PLAIN", "STAY"),
         ("n7", Shape(16384, 3584), "STAY", "STAY"),
         ("s7", Shape(114688, 4096), "STAY", "PLAIN"),
