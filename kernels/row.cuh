@@ -3,14 +3,17 @@
 //
 // All of these come from the declaration. FULL is the number of vectors that every thread has: only those above it
 // are held against N. In reduce.cuh warp 0 reduces the partial results of all warps and hands the result back, which
-// takes a second barrier; here every warp reduces all of them itself.
+// takes a second barrier; here every warp reduces all of them itself, and where there are registers for it every lane.
 #pragma once
 
 #include "reduce.cuh"
 #include "vector.cuh"
 
+__host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
+
 constexpr int ROW_WARPS = THREADS / WARP;
 constexpr int PARTIALS = ROW_WARPS * CLUSTER;  // one for each warp of the row
+constexpr int PLACES = power_of_two(PARTIALS);  // those past the partials hold the identity
 
 #if CLUSTER > 1
 #define ROW_KERNEL __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
@@ -59,6 +62,14 @@ __device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float 
     }
 }
 
+// Puts the identity into the places past the partials.
+template <typename Slot>
+__device__ __forceinline__ void fill_up(Slot* partial, float identity) {
+    static_assert(PLACES - PARTIALS < THREADS, "a thread for each");
+    int place = PARTIALS + static_cast<int>(threadIdx.x);
+    if (PARTIALS < PLACES && place < PLACES) partial[place] = identity;
+}
+
 __device__ __forceinline__ void row_barrier() {
     if constexpr (CLUSTER == 1) {
         __syncthreads();  // orders the partials of all warps before every thread reads them
@@ -68,8 +79,6 @@ __device__ __forceinline__ void row_barrier() {
     }
 }
 
-__host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
-
 struct Sum {
     static __device__ __forceinline__ float of(float a, float b) { return a + b; }
 };
@@ -77,30 +86,28 @@ struct Maximum {
     static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
 
-// Reduces value(0) to value(COUNT - 1) in this thread, as a tree.
+// Reduces value(0) to value(COUNT - 1) in this thread, as a tree; COUNT is a power of two.
 template <typename Op, int COUNT, typename Value>
 __device__ __forceinline__ float in_thread(Value value) {
     if constexpr (COUNT == 1) {
         return value(0);
     } else {
-        constexpr int LEFT = (COUNT + 1) / 2;
-        return Op::of(in_thread<Op, LEFT>(value), in_thread<Op, COUNT - LEFT>([&](int i) { return value(LEFT + i); }));
+        constexpr int HALF = COUNT / 2;
+        return Op::of(in_thread<Op, HALF>(value), in_thread<Op, HALF>([&](int i) { return value(HALF + i); }));
     }
 }
 
 constexpr int WIDE = 8;  // partials that a lane reduces by itself where there are registers for it
 
-// Reduces value(i) over all partials i, for every lane. A lane takes EACH of them that lie side by side, more where 32
-// lanes would not do: a wide load and a tree of operations take less time than the shuffles that they replace.
+// Reduces value(i) over the places of all partials, for every lane. A lane takes EACH that lie side by side, more where
+// 32 lanes would not do: a wide load and a tree of operations take less time than the shuffles that they replace.
 template <typename Op, int EACH, typename Value>
-__device__ __forceinline__ float over_partials(float identity, int lane, Value value) {
-    constexpr int LEAST = (PARTIALS + WARP - 1) / WARP;
-    constexpr int OWN = PARTIALS < EACH ? PARTIALS : EACH < LEAST ? LEAST : EACH;
-    constexpr int SLOTS = power_of_two((PARTIALS + OWN - 1) / OWN);  // lanes that take different ones
+__device__ __forceinline__ float over_partials(int lane, Value value) {
+    constexpr int LEAST = PLACES < WARP ? 1 : PLACES / WARP;
+    constexpr int OWN = PLACES < EACH ? PLACES : EACH < LEAST ? LEAST : EACH;
+    constexpr int SLOTS = PLACES / OWN;  // lanes that take different ones
     int first = lane % SLOTS * OWN;
-    float v = in_thread<Op, OWN>([&](int i) {
-        return PARTIALS == OWN * SLOTS || first + i < PARTIALS ? value(first + i) : identity;
-    });
+    float v = in_thread<Op, OWN>([&](int i) { return value(first + i); });
 #pragma unroll
     for (int offset = SLOTS / 2; offset > 0; offset /= 2) v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, offset));
     return v;
@@ -109,25 +116,27 @@ __device__ __forceinline__ float over_partials(float identity, int lane, Value v
 // Sum over the row, for every thread. Called once a launch; where CLUSTER > 1 after one cluster_arrive().
 template <int EACH = 1>
 __device__ __forceinline__ float row_sum(float v, const Place& at) {
-    __shared__ __align__(16) float partial[PARTIALS];
+    __shared__ __align__(16) float partial[PLACES];
     v = warp_sum(v);
+    fill_up(partial, 0.0f);
     cluster_wait();  // all blocks of the cluster run, and have shared memory to write into
     hand_over(partial, at, v);
     row_barrier();
-    return over_partials<Sum, EACH>(0.0f, at.lane, [&](int i) { return partial[i]; });
+    return over_partials<Sum, EACH>(at.lane, [&](int i) { return partial[i]; });
 }
 
 // Maximum and sum of exponentials over the row, from those of each warp, for every thread. Called as row_sum().
 template <int EACH = 1>
 __device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
-    __shared__ __align__(16) float maximum[PARTIALS];
-    __shared__ float sum[PARTIALS];
+    __shared__ __align__(16) float maximum[PLACES];
+    __shared__ float sum[PLACES];
+    fill_up(maximum, EMPTY.m);
+    fill_up(sum, EMPTY.s);
     cluster_wait();  // as in row_sum()
     hand_over(maximum, at, v.m);
     hand_over(sum, at, v.s);
     row_barrier();
-    float m = over_partials<Maximum, EACH>(LOWEST, at.lane, [&](int i) { return maximum[i]; });
-    float s = over_partials<Sum, 1>(  // one exponential a lane
-        0.0f, at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
+    float m = over_partials<Maximum, EACH>(at.lane, [&](int i) { return maximum[i]; });
+    float s = over_partials<Sum, 1>(at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });  // one each
     return {m, s};
 }

@@ -72,7 +72,7 @@ NARROW = (
 )
 SCALAR_COPIES = [one("scalar-copies", rung, ASYNC, NARROW, "vector.cuh") for rung in ("n8", "s8")]
 
-MORE_SLOTS_THAN_LANES = one("more-slots-than-lanes", "n8", "(PARTIALS + WARP - 1) / WARP", "PARTIALS / WARP", ROW)
+MORE_SLOTS_THAN_LANES = one("more-slots-than-lanes", "n8", "PLACES < WARP ? 1 : PLACES / WARP", "1", ROW)
 
 ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
 ALL += [MORE_SLOTS_THAN_LANES]
@@ -119,8 +119,8 @@ def test_partials_in_the_wrong_hands_are_caught(answers, mutant):
         answers(mutant, SPLIT, clusters=True)
 
 
-def test_more_slots_than_lanes_are_caught_by_partials_that_fill_a_warp_one_and_a_half_times(ladder):
-    """A row of 48 warps, as many rows fill a small card: 32 lanes take two partials each, where one would miss 16."""
+def test_more_slots_than_lanes_are_caught_by_the_answers(ladder):
+    """A row of 48 warps, which takes a card that few rows fill: 32 lanes take two places each, or miss half."""
     device, shape = SimDevice(replace(H200, sms=4)), Shape(3, 80000)
     rung = ladder.rung("n8")
     launch = rung.at(shape, device.card).launches[0]

@@ -33,16 +33,21 @@ from pytest_roofline.static import check_accesses, check_resources
 BARRIERS = [
     Mutant("row-barrier", rung, ((ROW, "__syncthreads();", ";", None),), tool="racecheck") for rung in ("n6", "s6")
 ]
-INSIDE_PARTIALS = "PARTIALS == OWN * SLOTS || first + i < PARTIALS"
-PARTIALS = [one("a-partial-left-out", r, INSIDE_PARTIALS, INSIDE_PARTIALS + " - 1", ROW) for r in ("n6", "s6")]
-PAST_PARTIALS = one("partials-past-the-end", "n6", INSIDE_PARTIALS, "true", ROW)
+FILL_SUM = "    fill_up(partial, 0.0f);\n"
+FILL_MAXIMUM = "    fill_up(maximum, EMPTY.m);\n"
+FILL_EXPONENTIALS = "    fill_up(sum, EMPTY.s);\n"
+NOT_FILLED = [one("places-not-filled", r, fill, "", ROW) for r, fill in (("n6", FILL_SUM), ("s6", FILL_MAXIMUM))]
+MILLION_FOR_SUM = one("places-of-a-million", "n6", FILL_SUM, FILL_SUM.replace("0.0f", "1e6f"), ROW)
+ONE_FOR_EXPONENTIALS = one("places-of-one", "s6", FILL_EXPONENTIALS, FILL_EXPONENTIALS.replace("EMPTY.s", "1.0f"), ROW)
+ZERO_FOR_MAXIMUM = one("places-of-zero", "s6", FILL_MAXIMUM, FILL_MAXIMUM.replace("EMPTY.m", "0.0f"), ROW)
+PLACES = [*NOT_FILLED, MILLION_FOR_SUM, ONE_FOR_EXPONENTIALS, ZERO_FOR_MAXIMUM]
+TWELVE_OR_TWENTY_WARPS = 5000  # columns of few rows; 16 or 32 places
 
 LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
 ZERO_IDENTITY = [
     one("zero-as-identity-of-max", "s5", LOWEST, ZERO, f"../{REDUCE}"),
     *(one("zero-as-identity-of-max", r, LOWEST, ZERO, REDUCE) for r in ("s6", "s7", "s8")),
 ]
-ZERO_BETWEEN_WARPS = one("zero-between-warps", "s6", "<Maximum, EACH>(LOWEST", "<Maximum, EACH>(0.0f", ROW)
 LAST_FACTOR = ("__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s")
 RESCALE = [
     *(one("sums-not-rescaled", r, "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW) for r in ("s6", "s8")),
@@ -112,9 +117,8 @@ SCALAR_STORES = one(
     VECTOR,
 )
 
-ALL = [m for group in (BARRIERS, PARTIALS, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
-ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS, SCALAR_STORES, PAST_PARTIALS]
-ALL += [ZERO_BETWEEN_WARPS]
+ALL = [m for group in (BARRIERS, PLACES, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
+ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS, SCALAR_STORES]
 
 
 @over(ALL)
@@ -146,32 +150,36 @@ def test_the_second_schedule_finds_the_race_too(mutant, ladder):
         assert any(found.kind == "race" and "row.cuh" in found.places[0] for found in device.take_findings())
 
 
-@over(PARTIALS)
-def test_a_partial_that_is_left_out_is_caught_by_the_answers(answers, mutant):
-    """12 and 20 warps do not fill slots of 8: the last partial is missed; 4 warps fill theirs and are right."""
-    answers(mutant, SHAPE)
+@over(NOT_FILLED)
+def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(ladder, mutant):
+    """12 and 20 warps leave places of 16 and 32 free, which every lane reads; the 4 warps of another width do not."""
+    device = SimDevice("h200")
+    for shape, kinds in ((SHAPE, set()), (Shape(4, TWELVE_OR_TWENTY_WARPS), {"uninitialised"})):
+        Job(device, ladder, ladder.rung(mutant.rung), shape, images=mutant.images(ladder, device.card, shape)).run()
+        assert {found.kind for found in device.take_findings()} == kinds
+
+
+def test_a_sum_is_filled_up_with_zeros(answers):
+    """Where 12 warps leave places free, what is in them is part of the sum; 4 warps leave none."""
+    answers(MILLION_FOR_SUM, SHAPE)
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(4, 5000))
+        answers(MILLION_FOR_SUM, Shape(4, TWELVE_OR_TWENTY_WARPS))
 
 
-def test_partials_past_the_end_are_caught_in_the_simulator(ladder):
-    """With 12 warps half of the lanes read past the partials: out of bounds to the byte, whatever lies there."""
-    device, shape = SimDevice("h200"), Shape(4, 5000)
-    Job(device, ladder, ladder.rung("n6"), shape, images=PAST_PARTIALS.images(ladder, device.card, shape)).run()
-    (found,) = device.take_findings()
-    assert found.kind == "memory"
-    assert "out of bounds shared access of 16 bytes at offset 0x30, the block has 48 bytes" in found.message
+def test_a_maximum_is_filled_up_with_the_lowest_float(answers):
+    """Uniform inputs can't see a zero among maxima; a row of -2.45e5 can."""
+    only_a_negative_constant_sees(answers, ZERO_FOR_MAXIMUM, TWELVE_OR_TWENTY_WARPS)
+
+
+def test_exponentials_are_filled_up_with_zeros(answers):
+    """Ones vanish beside any other maximum; in a row all -inf they are a sum, and the row no NaN."""
+    only_minus_infinity_sees(answers, ONE_FOR_EXPONENTIALS, TWELVE_OR_TWENTY_WARPS)
 
 
 @over(ZERO_IDENTITY)
 def test_zero_as_identity_of_max_is_caught_by_a_negative_constant(answers, mutant):
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
     only_a_negative_constant_sees(answers, mutant)
-
-
-def test_zero_for_a_partial_that_is_not_there_is_caught_by_a_negative_constant(answers):
-    """20 warps do not fill slots of 8: what stands for the missing ones is not to be the maximum."""
-    only_a_negative_constant_sees(answers, ZERO_BETWEEN_WARPS, 5000)
 
 
 @over(RESCALE)

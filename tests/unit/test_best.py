@@ -240,6 +240,26 @@ def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -
     assert (ladder.best("softmax", shape, H200).rung.name == "s9") == (cycles > 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "threads", "vectors"),
+    [
+        ("n6", Shape(264, 3584), 256, 4),  # 224 would hold as much, on seven warps
+        ("n7", Shape(265, 3584), 128, 7),
+        ("n7", Shape(8192, 3584), 448, 2),
+        ("n6", Shape(1, 3584, "bfloat16"), 256, 2),
+        ("s6", Shape(32, 2048), 256, 2),
+        ("s6", Shape(1, 2048, "float16"), 128, 2),
+        ("s7", Shape(8192, 2048), 64, 8),
+        ("a2", Shape(32, 3584), 256, 4),
+        ("a2", Shape(2048, 3584), 224, 4),
+    ],
+)
+def test_threads_of_a_row_in_registers(ladder: Ladder, name: str, shape: Shape, threads: int, vectors: int) -> None:
+    """Up to two rows an SM a row has more of them, by four warps."""
+    found = macros(ladder, name, shape)
+    assert (found["THREADS"], found["VECTORS"]) == (str(threads), str(vectors))
+
+
 def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
     """A 16-bit softmax holds its row where all rows fit the card and a thread's part its registers, else one vector."""
     held = {str(shape): macros(ladder, "s9", shape) for shape in HELD}

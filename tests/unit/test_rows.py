@@ -82,8 +82,9 @@ def test_a_row_in_shared_memory_is_covered_within_the_cards_limits(dtype: str, n
 
 
 def fits(spread: Spread, on) -> None:
-    """With the partial results of all warps, the kilobyte that the driver takes of each block, and all in 128s."""
-    taken = spread.shared + 8 * spread.cluster * spread.threads // 32
+    """With places for the partial results of all warps, the kilobyte that the driver takes of each block, in 128s."""
+    places = next(2**n for n in range(10) if 32 * 2**n >= spread.cluster * spread.threads)
+    taken = spread.shared + 8 * places
     assert taken <= on.shared_per_block_optin
     assert spread.blocks * -(-(taken + 1024) // 128) * 128 <= on.shared_per_sm
     assert 1 <= spread.blocks * spread.threads <= on.threads_per_sm
