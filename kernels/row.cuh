@@ -3,7 +3,7 @@
 //
 // All of these come from the declaration. FULL is the number of vectors that every thread has: only those above it
 // are held against N. In reduce.cuh warp 0 reduces the partial results of all warps and hands the result back, which
-// takes a second barrier; here every warp reduces all of them itself, and where there are registers for it every lane.
+// takes a second barrier; here every warp reduces all of them itself.
 #pragma once
 
 #include "reduce.cuh"
@@ -65,9 +65,8 @@ __device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float 
 // Puts the identity into the places past the partials.
 template <typename Slot>
 __device__ __forceinline__ void fill_up(Slot* partial, float identity) {
-    static_assert(PLACES - PARTIALS < THREADS, "a thread for each");
     int place = PARTIALS + static_cast<int>(threadIdx.x);
-    if (PARTIALS < PLACES && place < PLACES) partial[place] = identity;
+    if (PARTIALS < PLACES && place < PLACES) partial[place] = identity;  // the first condition spares code
 }
 
 __device__ __forceinline__ void row_barrier() {
@@ -97,26 +96,31 @@ __device__ __forceinline__ float in_thread(Value value) {
     }
 }
 
-constexpr int WIDE = 8;  // partials that a lane reduces by itself where there are registers for it
+// Partials that a lane takes at a time: a wide load and a tree of operations take less time than the shuffles that they
+// replace, but they need registers, and long rows have something else to do meanwhile.
+constexpr int WIDE = 8;
+constexpr int NARROW = PLACES <= WARP ? 1 : 2;
 
-// Reduces value(i) over the places of all partials, for every lane. A lane takes EACH that lie side by side, more where
-// 32 lanes would not do: a wide load and a tree of operations take less time than the shuffles that they replace.
+// Reduces value(i) over the places of all partials, for every lane, which takes EACH that lie side by side at a time.
 template <typename Op, int EACH, typename Value>
 __device__ __forceinline__ float over_partials(int lane, Value value) {
-    constexpr int LEAST = PLACES < WARP ? 1 : PLACES / WARP;
-    constexpr int OWN = PLACES < EACH ? PLACES : EACH < LEAST ? LEAST : EACH;
-    constexpr int SLOTS = PLACES / OWN;  // lanes that take different ones
-    int first = lane % SLOTS * OWN;
+    constexpr int OWN = PLACES < EACH ? PLACES : EACH;
+    constexpr int LANES = PLACES / OWN < WARP ? PLACES / OWN : WARP;  // that take different ones
+    int first = lane % LANES * OWN;
     float v = in_thread<Op, OWN>([&](int i) { return value(first + i); });
 #pragma unroll
-    for (int offset = SLOTS / 2; offset > 0; offset /= 2) v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, offset));
+    for (int round = LANES * OWN; round < PLACES; round += LANES * OWN) {
+        v = Op::of(v, in_thread<Op, OWN>([&](int i) { return value(round + first + i); }));
+    }
+#pragma unroll
+    for (int offset = LANES / 2; offset > 0; offset /= 2) v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, offset));
     return v;
 }
 
 // Sum over the row, for every thread. Called once a launch; where CLUSTER > 1 after one cluster_arrive().
-template <int EACH = 1>
+template <int EACH>
 __device__ __forceinline__ float row_sum(float v, const Place& at) {
-    __shared__ __align__(16) float partial[PLACES];
+    __shared__ __align__(16) float partial[PLACES];  // read in loads of 16 bytes
     v = warp_sum(v);
     fill_up(partial, 0.0f);
     cluster_wait();  // all blocks of the cluster run, and have shared memory to write into
@@ -126,7 +130,7 @@ __device__ __forceinline__ float row_sum(float v, const Place& at) {
 }
 
 // Maximum and sum of exponentials over the row, from those of each warp, for every thread. Called as row_sum().
-template <int EACH = 1>
+template <int EACH>
 __device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
     __shared__ __align__(16) float maximum[PLACES];
     __shared__ float sum[PLACES];
@@ -137,6 +141,7 @@ __device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
     hand_over(sum, at, v.s);
     row_barrier();
     float m = over_partials<Maximum, EACH>(at.lane, [&](int i) { return maximum[i]; });
-    float s = over_partials<Sum, 1>(at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });  // one each
+    // As few as can be, each of which takes an exponential.
+    float s = over_partials<Sum, NARROW>(at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
     return {m, s};
 }

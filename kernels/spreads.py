@@ -11,21 +11,22 @@ from typing import Any
 
 from pytest_roofline.cards import Card
 from pytest_roofline.floats import dtype_of
-from pytest_roofline.ladder import Shape
+from pytest_roofline.launch import MAX_THREADS, Shape
 from pytest_roofline.rows import VECTOR, WARP, Spread, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
 CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks holds three arrays in registers
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
-FEW = 2  # rows for each SM, up to which a row wants all the threads it can use
+FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
 MOST_BYTES = 128  # of a row that a thread holds in registers
-N8_REGISTERS = 40  # that a thread of n8 has beside kept vectors
+N8_REGISTERS = {"float32": 40, "float16": 45, "bfloat16": 45}  # that a thread of n8 has beside kept vectors
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
 MOST_BYTES_OF_EACH = 64  # of each of three arrays; half of it in narrow vectors, which spill from sm_100 on
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
 FAR_BEYOND_L2 = 3  # times the L2 cache, from which what is read is kept in it too
 HOPELESS = 12  # times the L2 cache, from which what is written is not kept any more
+ROOMY_BLOCK = 896  # threads up to which a2 may have any number of warps; beyond, to fill up their partials would spill
 ALL_THREADS_ROW = 64 * 1024  # bytes of a row up to which n8 gives it 1024 threads
 SHORT_SOFTMAX_ROW = 8 * 1024  # bytes of a row up to which s6 and s7 give it few threads
 
@@ -46,7 +47,7 @@ def leaves_room_in_l2(shape: Shape, card: Card, each_way: int = 1) -> bool:
 
 
 def few_rows(shape: Shape, card: Card) -> bool:
-    """Whether a row may have all the threads it can use."""
+    """Whether rows are so few that the time of one counts, and not how many are under way."""
     return FEW * card.sms >= shape.M
 
 
@@ -61,10 +62,10 @@ def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
     Few rows: 32, in float32 64 where no exponentials are to be taken. 16-bit types: 64. float32: 128 where x and y fit
     the L2 cache, and for short rows of a softmax, so that more rows are under way; else 32.
     """
-    if few_rows(shape, card):
-        return 32 if softmax or shape.dtype != "float32" else 64
     if shape.dtype != "float32":
-        return 64
+        return 32 if few_rows(shape, card) else 64
+    if few_rows(shape, card):
+        return 32 if softmax else 64
     short = softmax and row_nbytes(shape) <= SHORT_SOFTMAX_ROW
     return 128 if short or 2 * x_nbytes(shape) <= card.l2_bytes else 32
 
@@ -99,10 +100,8 @@ def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
     twelve times only they do, for next to nothing of an output could stay.
     """
     read = each_way * x_nbytes(shape)
-    if leaves_room_in_l2(shape, card, each_way):
-        return {"X_LINES": "PLAIN", "Y_LINES": "PLAIN"}
     if 2 * read <= card.l2_bytes:
-        return {"X_LINES": "PASS", "Y_LINES": "PLAIN"}
+        return {"X_LINES": "PLAIN" if leaves_room_in_l2(shape, card, each_way) else "PASS", "Y_LINES": "PLAIN"}
     far, hopeless = read > FAR_BEYOND_L2 * card.l2_bytes, read > HOPELESS * card.l2_bytes
     return {"X_LINES": "STAY" if far else "PLAIN", "Y_LINES": "PLAIN" if hopeless else "STAY"}
 
@@ -131,7 +130,7 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
-        return in_shared(shape, card, 4, middle, registers=(VECTOR // 4, N8_REGISTERS))
+        return in_shared(shape, card, 4, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
@@ -194,7 +193,10 @@ def fused_spread(shape: Shape, card: Card) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
     narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
     most = MOST_BYTES_OF_EACH // 2 if narrow and card.has_clusters else MOST_BYTES_OF_EACH
-    return in_registers(shape, thread_bytes(shape, card), most, thread_step(shape, card))
+    spread = in_registers(shape, thread_bytes(shape, card), most, thread_step(shape, card))
+    if spread.threads <= ROOMY_BLOCK:
+        return spread
+    return in_registers(shape, thread_bytes(shape, card), most, MAX_THREADS)
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 // a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
 // long rows are split over a cluster of blocks.
 // Ledger 16N a row in float32: the second read of h is gone.
-// Cache lines as in n7, x and r together and h and y; where all just fit L2, h and y are as usual.
+// Cache lines as in n7, by the sizes of x, r, h and y together.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.
 #include "../row.cuh"
 
-constexpr int EACH = VECTORS * WIDTH <= 16 ? WIDE : 1;  // a thread that holds more has no registers to spare
+constexpr int EACH = VECTORS * WIDTH <= 16 ? WIDE : NARROW;  // 32 elements and WIDE partials spill in blocks of 1024
 
 extern "C" __global__ void ROW_KERNEL
 add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,

@@ -9,7 +9,8 @@
 #include "../row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
-constexpr int AT_ONCE = sizeof(Element) == 4 || KEPT == 0 ? 4 : 2;  // more 16-bit vectors would spill beside kept ones
+constexpr bool FULL_SM = THREADS * BLOCKS == 2048;
+constexpr int AT_ONCE = sizeof(Element) == 4 || (KEPT == 0 && !FULL_SM) ? 4 : 2;  // more 16-bit vectors would spill
 
 extern "C" __global__ void ROW_KERNEL
 rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {
@@ -43,7 +44,7 @@ rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __
     for (int k = 0; k < STAGED; ++k) add(staged[k * THREADS]);
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) add(xs[k]);
-    float scale = rsqrtf(row_sum(sum, at) / N + eps);  // no 1 / N ahead as in n6: it would spill
+    float scale = rsqrtf(row_sum<NARROW>(sum, at) / N + eps);  // no 1 / N ahead as in n6: it would spill
     auto finish = [&](int k, const Vector& one) {
         if (!inside(k)) return;
         float v[WIDTH], g[WIDTH];

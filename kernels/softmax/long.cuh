@@ -71,7 +71,7 @@ __device__ __forceinline__ void softmax_long_row(const Element* x, Element* y, i
         }
         if (sizeof(Element) == 4) staged[k * THREADS] = pack(v);  // a 16-bit one would be rounded twice
     }
-    MaxSum all = row_merge({m, warp_sum(s)}, at);
+    MaxSum all = row_merge<NARROW>({m, warp_sum(s)}, at);
     float scale = __fdividef(__expf(m - all.m), all.s);  // as in softmax.cuh
     float power = __log2f(scale);  // one multiplication fewer where they are taken again
 #pragma unroll 4

@@ -1,12 +1,11 @@
 // s7: s6 that also says what becomes of its cache lines (spreads.py), by the size of x and y against the L2 cache. Up
-// to three quarters of it nothing, and it is s6. Up to all of it y is the last to be evicted from L2, and x, which is
-// read once, is kept out of L1. Beyond, y stays; where x alone is over three times L2, x stays too, which was found by
-// measuring; over twelve times x alone, for next to nothing of y could stay. The ledger stays at 8N a row.
-// Why it should be faster: what is left of y in the cache at the end of the launch has not been written to DRAM. It is
-// faster beyond L2, but not for that: by ncu's count DRAM writes no less than in s6. It serves this launch: the next
-// one finds lines that it may not need.
-// Limits: as s6.
-// Bound by: DRAM.
+// to three quarters of it nothing, and it is s6. Up to all of it x, which is read once, is kept out of L1. Beyond, y is
+// the last to be evicted from L2; where x alone is over three times L2, x too, which was found by measuring; over
+// twelve times x alone, for next to nothing of y could stay. The ledger stays at 8N a row.
+// Why it should be faster: what is left of y in the cache at the end of the launch has not been written to DRAM. In
+// float32 it is faster beyond L2, but not for that: by ncu's count DRAM writes no less than in s6. It serves this
+// launch: the next one finds lines that it may not need.
+// Limits: as s6. Bound by: DRAM.
 #include "softmax.cuh"
 
 extern "C" __global__ void ROW_KERNEL

@@ -5,8 +5,7 @@
 // compete for DRAM. One turn is still enough to keep DRAM busy.
 // From spreads.py: ROWS_A_TURN rows begin together, TURN_CYCLES after those before them, which are the SM cycles that
 // DRAM at its peak takes to read a turn. Where rows come in waves anyway it is 0 cycles: it is s8.
-// Limits: as s8.
-// Bound by: DRAM for the reads, and L2 for the writes; what is left is one turn's exchange and its writes at the end.
+// Limits: as s8. Bound by: DRAM for the reads and L2 for the writes; a turn's exchange and writes are left at the end.
 #include "long.cuh"
 
 extern "C" __global__ void ROW_KERNEL

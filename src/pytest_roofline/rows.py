@@ -97,7 +97,7 @@ def width_of(shape: Shape) -> int:
 
 
 def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1) -> Spread:
-    """A row in registers, about ``thread_bytes`` of it a thread, of which a block has a multiple of ``thread_step``.
+    """A row in registers, about ``thread_bytes`` of it a thread, in blocks of a multiple of ``thread_step`` threads.
 
     Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
     """
@@ -150,7 +150,8 @@ def _staged(
     threads = min(threads, -(-chunk // WARP) * WARP)
     vectors = -(-chunk // threads)
     spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)
-    partials = 8 << (threads // WARP * cluster - 1).bit_length()  # two floats for each warp of the row, rounded up
+    warps = threads // WARP * cluster
+    partials = 8 * 2 ** (warps - 1).bit_length()  # two floats for each place of row.cuh, a power of two of them
     each, beside = registers
     for blocks in range(wanted, 0, -1):
         share = card.shared_per_sm // blocks // GRANULE * GRANULE

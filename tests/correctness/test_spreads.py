@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pytest_roofline.cases import specimens
@@ -12,12 +13,12 @@ from pytest_roofline.ladder import Shape
 from pytest_roofline.rows import Spread
 from pytest_roofline.sim.device import SimDevice
 
-THREADS = (64, 96, 160, 224, 480, 992, 1024)  # 2 to 32 warps, even and odd numbers of them
+THREADS = (64, 96, 160, 224, 480, 992, 1024)  # 2 to 32 warps, powers of two and others
 COLUMNS = 3584
 
 
-def right(device, ladder, rung, shape) -> None:
-    job = Job(device, ladder, rung, shape, images=images_of(ladder, rung, device.arch))
+def right(device, ladder, rung, shape, inputs=None) -> None:
+    job = Job(device, ladder, rung, shape, inputs, images_of(ladder, rung, device.arch))
     job.run()
     assert job.verify().of_tolerance <= 1
     if isinstance(device, SimDevice):
@@ -33,7 +34,7 @@ def clustered(roofline_session, device):
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", ["n6", "s6"])
 def test_c13_any_number_of_warps(device, ladder, name, threads):
-    """A row of 3584 is right with any number of warps, also where their partial results end off a multiple of 16."""
+    """A row of 3584 is right with any number of warps, also where their partial results leave places free."""
     shape = Shape(3, COLUMNS)
     width = 4
     groups = COLUMNS // width
@@ -42,6 +43,26 @@ def test_c13_any_number_of_warps(device, ladder, name, threads):
     rung = replace(rung, launches=(replace(rung.launches[0], **spread.launch()),))
     assert dict(rung.launches[0].defines)["THREADS"] == str(threads)
     right(device, ladder, rung, shape)
+
+
+THIRDS = 4 * 4 * 96  # columns that 96 threads hold in four vectors of four: three warps a block
+ODD = [("n6", 1), ("n8", 1), ("n8", 2), ("a2", 1), ("a2", 2), ("s6", 1), ("s8", 1), ("s8", 2)]
+
+
+@pytest.mark.parametrize(("name", "cluster"), ODD)
+def test_what_fills_the_places_of_missing_warps_counts_for_nothing(clustered, ladder, name, cluster):
+    """Three warps a block: not beside a sum of tiny squares, nor a maximum of -2.45e5, nor in a row all -inf."""
+    shape = Shape(3, THIRDS)
+    rung = ladder.rung(name).at(shape, clustered.card)
+    defines = dict(rung.launches[0].defines)
+    asked = {macro: defines[macro] for macro in ("X_LINES", "Y_LINES") if macro in defines}
+    spread = Spread("float32", 4, 96, 4 // cluster, 4 // cluster, cluster, staged="KEPT" in defines)
+    rung = replace(rung, launches=(replace(rung.launches[0], **spread.launch(**asked)),))
+    if rung.operator.name == "softmax":
+        values = {"x": np.repeat(np.float32([-2.45e5, -np.inf, 1.5])[:, None], THIRDS, axis=1)}
+    else:
+        values = {array.name: np.full(array.shape(shape), 1e-3, np.float32) for array in rung.operator.inputs}
+    right(clustered, ladder, rung, shape, values)
 
 
 def test_as_compiled_for_many_rows(clustered, ladder, rung):

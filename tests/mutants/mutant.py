@@ -117,7 +117,7 @@ def only_rising_rows_see(answers: Answers, mutant: Mutant) -> None:
 
 
 def only_minus_infinity_sees(answers: Answers, mutant: Mutant, columns: int = 1000) -> None:
-    """Ordinary rows pass; in a row all -inf the lowest finite float past its end is the maximum, and the row no NaN."""
+    """Ordinary rows pass; in a row all -inf what should count for nothing is its maximum or sum, and the row no NaN."""
     answers(mutant, Shape(8, columns))
     with pytest.raises(WrongAnswerError, match="want nan"):
         answers(mutant, Shape(2, columns), constant(-math.inf, columns))

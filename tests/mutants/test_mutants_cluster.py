@@ -7,12 +7,10 @@ arrival that is relaxed and does not release, and a write over what its owner st
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
 
-from pytest_roofline.check import Job, check
+from pytest_roofline.check import Job
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.ladder import Shape
 from pytest_roofline.sim.device import SimDevice
@@ -50,8 +48,14 @@ WRONG_HANDS = [
     *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in RUNGS),
     *(one("partials-on-top-of-others", r, "4 * (at.rank * ROW_WARPS + at.warp)", "4 * at.warp", ROW) for r in RUNGS),
     *(one("partials-to-one-block-fewer", r, "at.lane < CLUSTER", "at.lane < CLUSTER - 1", ROW) for r in RUNGS),
-    *(one("last-slots-left-out", r, "lane % SLOTS * OWN", "lane % (SLOTS / 2) * OWN", ROW) for r in RUNGS),
+    *(one("last-lanes-left-out", r, "lane % LANES * OWN", "lane % (LANES / 2) * OWN", ROW) for r in RUNGS),
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
+]
+MANY_WARPS = Shape(2, 200000)  # of a row: at least 128, of which a lane takes several
+LANES = "PLACES / OWN < WARP ? PLACES / OWN : WARP"
+TOO_FEW = [
+    *(one("more-lanes-than-a-warp", r, LANES, "PLACES / OWN", ROW) for r in RUNGS),
+    *(one("one-round", r, "round < PLACES;", "round < 0;", ROW) for r in RUNGS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
 LAST_FACTOR = one("last-factor-dropped", "s8", "__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s", LONG_SOFTMAX)
@@ -72,10 +76,7 @@ NARROW = (
 )
 SCALAR_COPIES = [one("scalar-copies", rung, ASYNC, NARROW, "vector.cuh") for rung in ("n8", "s8")]
 
-MORE_SLOTS_THAN_LANES = one("more-slots-than-lanes", "n8", "PLACES < WARP ? 1 : PLACES / WARP", "1", ROW)
-
-ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
-ALL += [MORE_SLOTS_THAN_LANES]
+ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, *TOO_FEW, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
 
 
 def simulated(ladder, mutant, shape=SPLIT, reverse=False):
@@ -119,15 +120,12 @@ def test_partials_in_the_wrong_hands_are_caught(answers, mutant):
         answers(mutant, SPLIT, clusters=True)
 
 
-def test_more_slots_than_lanes_are_caught_by_the_answers(ladder):
-    """A row of 48 warps, which takes a card that few rows fill: 32 lanes take two places each, or miss half."""
-    device, shape = SimDevice(replace(H200, sms=4)), Shape(3, 80000)
-    rung = ladder.rung("n8")
-    launch = rung.at(shape, device.card).launches[0]
-    assert launch.threads // 32 * launch.cluster == 48
-    check(device, ladder, rung, shape)
+@over(TOO_FEW)
+def test_partials_of_more_warps_than_a_warp_reads_at_a_time_are_caught(answers, mutant):
+    """Up to 64 warps one round is enough, or eight times as many with eight a lane; more are left out."""
+    answers(mutant, SPLIT, clusters=True)
     with pytest.raises(WrongAnswerError):
-        check(device, ladder, rung, shape, None, MORE_SLOTS_THAN_LANES.images(ladder, device.card, shape))
+        answers(mutant, MANY_WARPS, clusters=True)
 
 
 @over([SUMS, LAST_FACTOR])

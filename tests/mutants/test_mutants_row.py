@@ -40,8 +40,8 @@ NOT_FILLED = [one("places-not-filled", r, fill, "", ROW) for r, fill in (("n6", 
 MILLION_FOR_SUM = one("places-of-a-million", "n6", FILL_SUM, FILL_SUM.replace("0.0f", "1e6f"), ROW)
 ONE_FOR_EXPONENTIALS = one("places-of-one", "s6", FILL_EXPONENTIALS, FILL_EXPONENTIALS.replace("EMPTY.s", "1.0f"), ROW)
 ZERO_FOR_MAXIMUM = one("places-of-zero", "s6", FILL_MAXIMUM, FILL_MAXIMUM.replace("EMPTY.m", "0.0f"), ROW)
-PLACES = [*NOT_FILLED, MILLION_FOR_SUM, ONE_FOR_EXPONENTIALS, ZERO_FOR_MAXIMUM]
-TWELVE_OR_TWENTY_WARPS = 5000  # columns of few rows; 16 or 32 places
+WRONG_PLACES = [*NOT_FILLED, MILLION_FOR_SUM, ONE_FOR_EXPONENTIALS, ZERO_FOR_MAXIMUM]
+RAGGED_COLUMNS = 5000  # of few rows: 12 warps in n6 and 20 in s6, which leave places of 16 and 32 free
 
 LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
 ZERO_IDENTITY = [
@@ -117,7 +117,7 @@ SCALAR_STORES = one(
     VECTOR,
 )
 
-ALL = [m for group in (BARRIERS, PLACES, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
+ALL = [m for group in (BARRIERS, WRONG_PLACES, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
 ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS, SCALAR_STORES]
 
 
@@ -152,9 +152,9 @@ def test_the_second_schedule_finds_the_race_too(mutant, ladder):
 
 @over(NOT_FILLED)
 def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(ladder, mutant):
-    """12 and 20 warps leave places of 16 and 32 free, which every lane reads; the 4 warps of another width do not."""
+    """12 and 20 warps leave places of 16 and 32 free, which lanes read all the same; 4 warps leave none."""
     device = SimDevice("h200")
-    for shape, kinds in ((SHAPE, set()), (Shape(4, TWELVE_OR_TWENTY_WARPS), {"uninitialised"})):
+    for shape, kinds in ((SHAPE, set()), (Shape(4, RAGGED_COLUMNS), {"uninitialised"})):
         Job(device, ladder, ladder.rung(mutant.rung), shape, images=mutant.images(ladder, device.card, shape)).run()
         assert {found.kind for found in device.take_findings()} == kinds
 
@@ -163,17 +163,17 @@ def test_a_sum_is_filled_up_with_zeros(answers):
     """Where 12 warps leave places free, what is in them is part of the sum; 4 warps leave none."""
     answers(MILLION_FOR_SUM, SHAPE)
     with pytest.raises(WrongAnswerError):
-        answers(MILLION_FOR_SUM, Shape(4, TWELVE_OR_TWENTY_WARPS))
+        answers(MILLION_FOR_SUM, Shape(4, RAGGED_COLUMNS))
 
 
 def test_a_maximum_is_filled_up_with_the_lowest_float(answers):
     """Uniform inputs can't see a zero among maxima; a row of -2.45e5 can."""
-    only_a_negative_constant_sees(answers, ZERO_FOR_MAXIMUM, TWELVE_OR_TWENTY_WARPS)
+    only_a_negative_constant_sees(answers, ZERO_FOR_MAXIMUM, RAGGED_COLUMNS)
 
 
 def test_exponentials_are_filled_up_with_zeros(answers):
     """Ones vanish beside any other maximum; in a row all -inf they are a sum, and the row no NaN."""
-    only_minus_infinity_sees(answers, ONE_FOR_EXPONENTIALS, TWELVE_OR_TWENTY_WARPS)
+    only_minus_infinity_sees(answers, ONE_FOR_EXPONENTIALS, RAGGED_COLUMNS)
 
 
 @over(ZERO_IDENTITY)

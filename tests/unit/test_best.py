@@ -252,10 +252,11 @@ def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -
         ("s7", Shape(8192, 2048), 64, 8),
         ("a2", Shape(32, 3584), 256, 4),
         ("a2", Shape(2048, 3584), 224, 4),
+        ("a2", Shape(500, 252616, "bfloat16"), 1024, 4),  # 992 would do, and spill
     ],
 )
 def test_threads_of_a_row_in_registers(ladder: Ladder, name: str, shape: Shape, threads: int, vectors: int) -> None:
-    """Up to two rows an SM a row has more of them, by four warps."""
+    """By rows, type and operator; up to two rows an SM in whole groups of four warps."""
     found = macros(ladder, name, shape)
     assert (found["THREADS"], found["VECTORS"]) == (str(threads), str(vectors))
 

@@ -42,12 +42,14 @@ def test_a_vector_is_the_widest_that_divides_the_row(dtype: str, widest: int) ->
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("step", [32, 128, 1024])
 @pytest.mark.parametrize(("thread_bytes", "most"), [(32, 128), (64, 128), (128, 128), (32, 64), (128, 64)])
-def test_a_row_in_registers_is_covered(dtype: str, thread_bytes: int, most: int) -> None:
-    """Of every width, in as few blocks as hold it with so many bytes a thread."""
+def test_a_row_in_registers_is_covered(dtype: str, thread_bytes: int, most: int, step: int) -> None:
+    """Of every width, in as few blocks as hold it with so many bytes a thread, and whole steps of threads."""
     for columns in (*COLUMNS, *LONG):
-        spread = in_registers(Shape(8, columns, dtype), thread_bytes, most)
+        spread = in_registers(Shape(8, columns, dtype), thread_bytes, most, step)
         covered(spread, columns)
+        assert spread.threads % step == 0
         held = spread.vectors * max(4, spread.vector_bytes)
         assert held <= most or spread.cluster == CLUSTERS[-1]
         if spread.cluster > 1:
@@ -164,9 +166,10 @@ def test_every_launch_of_the_ladder_is_covered(shipped, name: str) -> None:
     for rung in shipped.rungs:
         for columns in (1, 1000, 1001, 3584, 8191, 8192, 8193, 65536, 152064, 262143):
             for dtype in rung.dtypes:
-                shape = Shape(4096, columns, dtype)
-                if rung.broken_limit(shape) is None:
-                    spread_of(rung.at(shape, on), shape)
+                for rows in (1, 4096):
+                    shape = Shape(rows, columns, dtype)
+                    if rung.broken_limit(shape) is None:
+                        spread_of(rung.at(shape, on), shape)
 
 
 def spread_of(rung: Rung, shape: Shape) -> None:
