@@ -1,0 +1,92 @@
+"""How the tuned rungs are launched on an H200: the rules of kernels/spreads.py by rows, width, type and card."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_roofline.cards import card
+from pytest_roofline.ladder import Ladder, Shape
+
+H200 = card("h200")
+HELD = [Shape(32, 152064, "float16"), Shape(32, 152064), Shape(300, 30000, "float16")]
+HELD += [Shape(265, 40000, "bfloat16"), Shape(4096, 152064, "float16")]
+
+
+def macros(ladder: Ladder, name: str, shape: Shape) -> dict[str, str]:
+    return dict(ladder.rung(name).at(shape, H200).launches[-1].defines)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "cycles"),
+    [
+        (Shape(32, 152064), 4, 1001),  # 4 rows of 608256 bytes at 4814 GB/s take 505 ns of 1980 MHz
+        (Shape(32, 152064, "float16"), 4, 500),
+        (Shape(4, 152064), 1, 0),  # all are one turn
+        (Shape(4096, 152064), 1, 0),  # in waves
+    ],
+    ids=str,
+)
+def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -> None:
+    """As many rows as half of the SMs take, for as long as DRAM takes to read them; none where that is all or waves."""
+    found = macros(ladder, "s9", shape)
+    assert (found["ROWS_A_TURN"], found["TURN_CYCLES"]) == (str(rows), str(cycles))
+    assert (ladder.best("softmax", shape, H200).rung.name == "s9") == (cycles > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "threads", "vectors"),
+    [
+        ("n6", Shape(264, 3584), 256, 4),  # 224 would hold as much, on seven warps
+        ("n7", Shape(265, 3584), 128, 7),
+        ("n7", Shape(8192, 3584), 448, 2),
+        ("n6", Shape(1, 3584, "bfloat16"), 256, 2),
+        ("s6", Shape(32, 2048), 256, 2),
+        ("s6", Shape(1, 2048, "float16"), 128, 2),
+        ("s7", Shape(8192, 2048), 64, 8),
+        ("a2", Shape(32, 3584), 256, 4),
+        ("a2", Shape(2048, 3584), 224, 4),
+        ("a2", Shape(500, 252616, "bfloat16"), 1024, 4),  # 992 would do, and spill
+    ],
+)
+def test_threads_of_a_row_in_registers(ladder: Ladder, name: str, shape: Shape, threads: int, vectors: int) -> None:
+    """By rows, type and operator; up to two rows an SM in whole groups of four warps."""
+    found = macros(ladder, name, shape)
+    assert (found["THREADS"], found["VECTORS"]) == (str(threads), str(vectors))
+
+
+def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
+    """A 16-bit softmax holds its row where all rows fit the card and a thread's part its registers, else one vector."""
+    held = {str(shape): macros(ladder, "s9", shape) for shape in HELD}
+    assert {name: int(one["KEPT"]) == int(one["VECTORS"]) for name, one in held.items()} == {
+        "32x152064-float16": True,
+        "32x152064": False,
+        "300x30000-float16": False,
+        "265x40000-bfloat16": False,
+        "4096x152064-float16": False,
+    }
+    for one in held.values():
+        threads, blocks, vectors, width = (int(one[key]) for key in ("THREADS", "BLOCKS", "VECTORS", "WIDTH"))
+        assert int(one["KEPT"]) < vectors or vectors * width < 65536 // (threads * blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "x", "y"),
+    [
+        ("n7", Shape(32, 3584), "PLAIN", "PLAIN"),
+        ("n7", Shape(2048, 3584), "PASS", "PLAIN"),
+        ("n7", Shape(8192, 3584), "PLAIN", "STAY"),
+        ("n7", Shape(16384, 3584), "STAY", "STAY"),
+        ("s7", Shape(114688, 4096), "STAY", "PLAIN"),
+        ("s8", Shape(32, 152064), "PLAIN", "PLAIN"),
+        ("s8", Shape(4096, 32768), "STAY", "STAY"),
+        ("s8", Shape(4096, 152064), "STAY", "PLAIN"),
+        ("n8", Shape(8192, 16384), "STAY", "PLAIN"),  # a full SM
+        ("a2", Shape(2048, 3584, "bfloat16"), "PASS", "PLAIN"),
+        ("a2", Shape(2048, 3584), "PLAIN", "STAY"),
+        ("a2", Shape(8192, 3584), "STAY", "STAY"),
+    ],
+)
+def test_what_is_asked_of_the_caches(ladder: Ladder, name: str, shape: Shape, x: str, y: str) -> None:
+    """By the size of the arrays against an L2 cache of 60 MiB."""
+    found = macros(ladder, name, shape)
+    assert (found["X_LINES"], found["Y_LINES"]) == (x, y)
