@@ -171,9 +171,9 @@ S = "__shared__ __align__(16) int s[64]; __shared__ unsigned long long m;"
 AT, M = '"r"((unsigned)__cvta_generic_to_shared(s))', '"r"((unsigned)__cvta_generic_to_shared(&m))'
 D = 'unsigned d[2] = {0, 0}; asm volatile("mma.%s" : "=r"(d[0]), "=r"(d[1]) : "r"(t)); y[t] = d[0];'
 REFUSED = {
-    "cp.async.bulk.prefetch.L2.global": (
+    "cp.async.bulk.prefetch.tensor.1d.L2.global": (
         "h200",
-        'asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" ::"l"(y));',
+        'asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global [%0, {%1}];" ::"l"(y), "r"(t));',
     ),
     "cp.async.bulk.global.shared::cta.bulk_group": (
         "h200",

@@ -251,6 +251,11 @@ def _trap(t: Translator, item: Instr) -> None:
 @emits("cp")
 def _cp(t: Translator, item: Instr) -> None:
     mods = item.mods
+    if mods[1:4] == ("async", "bulk", "prefetch") and "tensor" not in mods:
+        address, size = item.operands[:2]
+        where = f"{t.site('global', address)}, {t.address(address, 'global')}"
+        t.lines.append(f"x.prefetch({where}, {t.use(size, 'u4')}, {t.guard})")
+        return
     if mods[1] != "async" or "bulk" in mods:
         raise t.refused()
     if "commit_group" in mods:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Globals:
     """Global memory as a chunk sees it."""
 
-    INSTRUCTIONS = ("fence",)
+    INSTRUCTIONS = ("fence", "prefetch")
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk, self.arena, self.launch = chunk, chunk.launch.arena, chunk.launch
@@ -172,6 +172,16 @@ class Globals:
                     data[index + n if n else index] = value
                 if not allocation.initialised:
                     written[index + n if n else index] = ones
+
+    def prefetch(self, site: Site, at: Array, size: Array, m: Array | None) -> None:
+        """cp.async.bulk.prefetch, a hint that moves nothing here: address and size have to be multiples of 16."""
+        where, sizes = self.chunk.broadcast(at), self.chunk.broadcast(size)
+        crooked = self.chunk.lanes(m) & (((where | sizes) & 15) != 0)
+        if crooked.any():
+            message = (
+                f"prefetch of {sizes[crooked][0]} bytes at {where[crooked][0]:#x}: both have to be multiples of 16"
+            )
+            self.chunk.report(MEMORY, message, (site,), crooked)
 
     def atomic(
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
