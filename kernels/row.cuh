@@ -11,6 +11,7 @@
 
 __host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
 
+constexpr int REGISTERS = 65536 / (THREADS * BLOCKS);  // of an SM (sm_80 and newer), for each thread
 constexpr int ROW_WARPS = THREADS / WARP;
 constexpr int PARTIALS = ROW_WARPS * CLUSTER;  // one for each warp of the row
 constexpr int PLACES = power_of_two(PARTIALS);  // those past the partials hold the identity

@@ -12,13 +12,12 @@ from typing import Any
 from pytest_roofline.cards import Card
 from pytest_roofline.floats import dtype_of
 from pytest_roofline.launch import MAX_THREADS, Shape
-from pytest_roofline.rows import VECTOR, WARP, Spread, in_registers, in_shared, width_of
+from pytest_roofline.rows import VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
 CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks holds three arrays in registers
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
-FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
 MOST_BYTES = 128  # of a row that a thread holds in registers
 N8_REGISTERS = {"float32": 40, "float16": 45, "bfloat16": 45}  # that a thread of n8 has beside kept vectors
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
@@ -44,11 +43,6 @@ def x_nbytes(shape: Shape) -> int:
 def leaves_room_in_l2(shape: Shape, card: Card, each_way: int = 1) -> bool:
     """Whether ``each_way`` inputs like x and as many outputs leave a part of the L2 cache to others."""
     return 2 * each_way * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
-
-
-def few_rows(shape: Shape, card: Card) -> bool:
-    """Whether rows are so few that the time of one counts, and not how many are under way."""
-    return FEW * card.sms >= shape.M
 
 
 def thread_step(shape: Shape, card: Card) -> int:
@@ -193,10 +187,9 @@ def fused_spread(shape: Shape, card: Card) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
     narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
     most = MOST_BYTES_OF_EACH // 2 if narrow and card.has_clusters else MOST_BYTES_OF_EACH
-    spread = in_registers(shape, thread_bytes(shape, card), most, thread_step(shape, card))
-    if spread.threads <= ROOMY_BLOCK:
-        return spread
-    return in_registers(shape, thread_bytes(shape, card), most, MAX_THREADS)
+    each = thread_bytes(shape, card)
+    spread = in_registers(shape, each, most, thread_step(shape, card))
+    return spread if spread.threads <= ROOMY_BLOCK else in_registers(shape, each, most, MAX_THREADS)
 
 
 def fused(shape: Shape, card: Card) -> dict[str, Any]:

@@ -9,8 +9,7 @@
 #include "../row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
-constexpr bool FULL_SM = THREADS * BLOCKS == 2048;
-constexpr int AT_ONCE = sizeof(Element) == 4 || (KEPT == 0 && !FULL_SM) ? 4 : 2;  // more 16-bit vectors would spill
+constexpr int AT_ONCE = sizeof(Element) == 4 || (KEPT == 0 && REGISTERS > 32) ? 4 : 2;  // more 16-bit ones would spill
 
 extern "C" __global__ void ROW_KERNEL
 rms_n8(const Element* __restrict__ x, const Element* __restrict__ w, Element* __restrict__ y, int N, float eps) {

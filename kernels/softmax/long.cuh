@@ -8,9 +8,8 @@ constexpr int STAGED = VECTORS - KEPT;
 
 // Where a thread has registers for its row and OTHERS more, the passes for maximum and sum are unrolled, so that the
 // second finds the row in registers.
-constexpr int SM_REGISTERS = 65536;
 constexpr int OTHERS = 24;
-constexpr bool ROOM = STAGED * WIDTH + OTHERS <= SM_REGISTERS / (THREADS * BLOCKS);
+constexpr bool ROOM = STAGED * WIDTH + OTHERS <= REGISTERS;
 constexpr int UNROLLED = STAGED > 0 && ROOM ? STAGED : 4;  // never 0, which is no number of times
 constexpr int COPIES = STAGED > 0 && STAGED <= 24 ? STAGED : 8;
 constexpr float LOG2E = 1.4426950408889634f;

@@ -19,6 +19,7 @@ WARP = 32
 VECTOR = 16  # bytes of the widest access
 GRANULE = 128  # bytes in which shared memory is given out (cuda_occupancy.h, sm_80 and newer)
 RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
+FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
 CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
 
 
@@ -96,6 +97,11 @@ def width_of(shape: Shape) -> int:
     return width
 
 
+def few_rows(shape: Shape, card: Card) -> bool:
+    """Whether rows are so few that the time of one counts, and not how many are under way."""
+    return FEW * card.sms >= shape.M
+
+
 def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1) -> Spread:
     """A row in registers, about ``thread_bytes`` of it a thread, in blocks of a multiple of ``thread_step`` threads.
 
@@ -128,7 +134,7 @@ def in_shared(
     if not fitting:
         return replace(spreads[-1], blocks=1)
     # Few rows: blocks enough for the card, unless a part of a row is too small to be worth it.
-    enough = [one for one in fitting if shape.M * one.cluster > 2 * card.sms or one.chunk < CHUNK // 4]
+    enough = [one for one in fitting if shape.M * one.cluster > FEW * card.sms or one.chunk < CHUNK // 4]
     return enough[0] if enough else fitting[-1]
 
 
@@ -142,7 +148,7 @@ def _staged(
     chunk = -(-groups // cluster)
     threads, wanted = middle
     if chunk * size <= 48 * 1024:
-        threads, wanted = 128 if 2 * card.sms >= shape.M else 256, 5
+        threads, wanted = 128 if few_rows(shape, card) else 256, 5
     elif chunk * size > 96 * 1024:
         threads, wanted = (MAX_THREADS, 1) if cluster == 1 else (512, 2)
     if card.capability != 90:  # measured on sm_90 alone; elsewhere so many threads leave too few registers

@@ -7,12 +7,6 @@ import pytest
 from finding_run import Defect, Empty, assert_found_and_mended, floats, kernel
 
 XY = "const float* x, float* y"
-
-
-def prefetch(at: str, size: str) -> str:
-    return f'asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"({at}), "r"({size}) : "memory");'
-
-
 DEFECTS = [
     Defect(
         "load-past-the-end",
@@ -151,24 +145,6 @@ DEFECTS = [
         """memory in k: out of bounds shared access of 4 bytes at offset 0x118, the block has 280 bytes at k.cu:4,
         block (0, 0, 0), thread (62, 0, 0), 2 times""",
         shared=62 * 4,
-    ),
-    Defect(
-        "bulk-prefetch-misaligned",
-        kernel("float* y", prefetch("t == 3 ? y + 1 : y", "256"), "y[t] = 1;"),
-        ("y + 1", "y + 4"),
-        (Empty(64),),
-        """memory in k: prefetch of 256 bytes at {0[4]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
-        thread (3, 0, 0)""",
-        card="h200",
-    ),
-    Defect(
-        "bulk-prefetch-of-a-part",
-        kernel("float* y", prefetch("y", "t < 40 ? 16 * t : 16 * t + 8"), "y[t] = 1;"),
-        ("16 * t + 8", "16 * t"),
-        (Empty(64),),
-        """memory in k: prefetch of 648 bytes at {0[0]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
-        thread (40, 0, 0), 24 times""",
-        card="h200",
     ),
     Defect(
         "shared-misaligned",

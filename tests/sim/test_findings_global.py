@@ -1,4 +1,4 @@
-"""Races on global memory between the blocks of a launch, and what depends on their order."""
+"""Races on global memory between the blocks of a launch, what depends on their order, and prefetches."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ LAST = (
     "y[0] = sum;",
     "}",
 )
+
+
+def prefetch(at: str, size: str) -> str:
+    return f'asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"({at}), "r"({size}) : "memory");'
+
+
 DEFECTS = [
     Defect(
         "two-writers",
@@ -127,12 +133,30 @@ DEFECTS = [
         and k.cu:5, block (0, 0, 0), thread (0, 0, 0), 64 times""",
         grid=(2,),
     ),
+    Defect(
+        "bulk-prefetch-misaligned",
+        kernel("float* y", prefetch("t == 3 ? y + 1 : y", "256"), "y[t] = 1;"),
+        ("y + 1", "y + 4"),
+        (Empty(64),),
+        """memory in k: prefetch of 256 bytes at {0[4]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
+        thread (3, 0, 0)""",
+        card="h200",
+    ),
+    Defect(
+        "bulk-prefetch-of-a-part",
+        kernel("float* y", prefetch("y", "t < 40 ? 16 * t : 16 * t + 8"), "y[t] = 1;"),
+        ("16 * t + 8", "16 * t"),
+        (Empty(64),),
+        """memory in k: prefetch of 648 bytes at {0[0]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
+        thread (40, 0, 0), 24 times""",
+        card="h200",
+    ),
 ]
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_it_is_told_and_its_twin_is_clean(defect):
-    """Both lines, the blocks, the byte, the buffer and the count are told; the ordered twin is clean."""
+    """Both lines, the blocks, the byte, the buffer and the count are told; the mended twin is clean."""
     assert_found_and_mended(defect)
 
 
