@@ -12,7 +12,7 @@ from typing import Any
 from pytest_roofline.cards import Card
 from pytest_roofline.floats import dtype_of
 from pytest_roofline.launch import MAX_THREADS, Shape
-from pytest_roofline.rows import VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
+from pytest_roofline.rows import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
@@ -20,6 +20,8 @@ CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks hol
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 MOST_BYTES = 128  # of a row that a thread holds in registers
 N8_REGISTERS = {"float32": 40, "float16": 45, "bfloat16": 45}  # that a thread of n8 has beside kept vectors
+N8_KEPT = 4  # vectors that a thread of n8 keeps at most
+N8_PASS = 4  # vectors that a pass of n8 over shared memory takes at a time
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
 MOST_BYTES_OF_EACH = 64  # of each of three arrays; half of it in narrow vectors, which spill from sm_100 on
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
@@ -124,7 +126,9 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
-        return in_shared(shape, card, 4, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
+        spread = in_shared(shape, card, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
+        split = shape.dtype == "float32" or spread.cluster > 1  # whole 16-bit rows are faster as they are
+        return in_whole_passes(spread, card) if split and spread.chunk > LONG_CHUNK else spread
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
@@ -132,6 +136,15 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     fits = spread.shared <= card.shared_per_block_optin and at_once(shape, card, spread)
     held = fits and spread.vectors * spread.width + OTHER_REGISTERS <= registers
     return replace(spread, kept=spread.vectors) if held else spread
+
+
+def in_whole_passes(spread: Spread, card: Card) -> Spread:
+    """n8: with more vectors kept, where registers hold them, so that those left are a multiple of what a pass takes."""
+    room = card.registers_per_sm // (spread.threads * spread.blocks) - N8_REGISTERS[spread.dtype]
+    for kept in range(N8_KEPT, spread.kept, -1):
+        if (spread.vectors - kept) % N8_PASS == 0 and kept * VECTOR // 4 <= room:
+            return replace(spread, kept=kept)
+    return spread
 
 
 def at_once(shape: Shape, card: Card, spread: Spread) -> bool:

@@ -21,6 +21,7 @@ GRANULE = 128  # bytes in which shared memory is given out (cuda_occupancy.h, sm
 RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
 FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
 CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
+LONG_CHUNK = 96 * 1024  # bytes of a row beyond which at most two blocks of an SM hold as much
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _staged(
     threads, wanted = middle
     if chunk * size <= 48 * 1024:
         threads, wanted = 128 if few_rows(shape, card) else 256, 5
-    elif chunk * size > 96 * 1024:
+    elif chunk * size > LONG_CHUNK:
         threads, wanted = (MAX_THREADS, 1) if cluster == 1 else (512, 2)
     if card.capability != 90:  # measured on sm_90 alone; elsewhere so many threads leave too few registers
         threads, wanted = min(threads, 512), max(1, wanted // 2)

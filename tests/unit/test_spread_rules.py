@@ -70,6 +70,26 @@ def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "vectors", "kept"),
+    [
+        (Shape(4096, 65536), 16, 4),  # two would make room for two blocks an SM
+        (Shape(4096, 61440), 15, 3),
+        (Shape(4096, 53248), 13, 1),
+        (Shape(4096, 32768), 8, 4),  # a whole row in a block
+        (Shape(4096, 131072, "bfloat16"), 16, 4),
+        (Shape(4096, 65536, "bfloat16"), 8, 0),  # a whole one of 16 bits
+        (Shape(4096, 49152), 16, 4),  # 96 KiB a block: as many as it takes for three blocks an SM
+        (Shape(16384, 12288), 12, 1),  # less: the same for five
+    ],
+    ids=str,
+)
+def test_vectors_that_n8_keeps(ladder: Ladder, shape: Shape, vectors: int, kept: int) -> None:
+    """Over 96 KiB a block leaves a multiple of four, which a pass takes, in shared memory; whole 16-bit rows do not."""
+    found = macros(ladder, "n8", shape)
+    assert (found["VECTORS"], found["KEPT"]) == (str(vectors), str(kept))
+
+
+@pytest.mark.parametrize(
     ("name", "shape", "x", "y"),
     [
         ("n7", Shape(32, 3584), "PLAIN", "PLAIN"),
