@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from peer_shapes import OF_THE_FASTEST_PEER, Case
+from peer_shapes import OF_THE_FASTEST_PEER, PASSES, Case
 
 COPY, OURS = "copy", "ours"
 
@@ -79,9 +79,14 @@ class Row:
         for one in self.results:
             if one.name in self.own and one.seconds is not None:
                 found += self._behind(ours.seconds, one, self.case.least_of_own, "the rung of two launches")
-        if self.case.least_of_copy is not None:
-            found += self._behind(ours.seconds, self.result(COPY), self.case.least_of_copy, "the copy")
+        least = self.case.least_of_copy(self._copy_is_passed())
+        if least is not None:
+            found += self._behind(ours.seconds, self.result(COPY), least, "the copy")
         return found
+
+    def _copy_is_passed(self) -> bool:
+        copy, peer = self.result(COPY).seconds, self.result(PASSES).seconds
+        return copy is not None and peer is not None and peer < copy
 
     def _behind(self, ours: float, other: Result, least: float, what: str) -> list[str]:
         if other.seconds is None:
