@@ -128,7 +128,7 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
         spread = in_shared(shape, card, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
         split = shape.dtype == "float32" or spread.cluster > 1  # whole 16-bit rows are faster as they are
-        return in_whole_passes(spread, card) if split and spread.chunk > LONG_CHUNK else spread
+        return in_whole_passes(spread) if split and spread.chunk > LONG_CHUNK else spread
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
@@ -138,13 +138,9 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     return replace(spread, kept=spread.vectors) if held else spread
 
 
-def in_whole_passes(spread: Spread, card: Card) -> Spread:
-    """n8: with more vectors kept, where registers hold them, so that those left are a multiple of what a pass takes."""
-    room = card.registers_per_sm // (spread.threads * spread.blocks) - N8_REGISTERS[spread.dtype]
-    for kept in range(N8_KEPT, spread.kept, -1):
-        if (spread.vectors - kept) % N8_PASS == 0 and kept * VECTOR // 4 <= room:
-            return replace(spread, kept=kept)
-    return spread
+def in_whole_passes(spread: Spread) -> Spread:
+    """n8: with more vectors kept, if need be, so that those left are a multiple of what a pass takes."""
+    return replace(spread, kept=max(spread.kept, spread.vectors % N8_PASS or N8_PASS))
 
 
 def at_once(shape: Shape, card: Card, spread: Spread) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.cards import card
+from pytest_roofline.cards import Card, card
 from pytest_roofline.ladder import Ladder, Shape
 
 H200 = card("h200")
@@ -12,8 +12,8 @@ HELD = [Shape(32, 152064, "float16"), Shape(32, 152064), Shape(300, 30000, "floa
 HELD += [Shape(265, 40000, "bfloat16"), Shape(4096, 152064, "float16")]
 
 
-def macros(ladder: Ladder, name: str, shape: Shape) -> dict[str, str]:
-    return dict(ladder.rung(name).at(shape, H200).launches[-1].defines)
+def macros(ladder: Ladder, name: str, shape: Shape, on: Card = H200) -> dict[str, str]:
+    return dict(ladder.rung(name).at(shape, on).launches[-1].defines)
 
 
 @pytest.mark.parametrize(
@@ -70,22 +70,24 @@ def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "vectors", "kept"),
+    ("shape", "on", "vectors", "kept"),
     [
-        (Shape(4096, 65536), 16, 4),  # two would make room for two blocks an SM
-        (Shape(4096, 61440), 15, 3),
-        (Shape(4096, 53248), 13, 1),
-        (Shape(4096, 32768), 8, 4),  # a whole row in a block
-        (Shape(4096, 131072, "bfloat16"), 16, 4),
-        (Shape(4096, 65536, "bfloat16"), 8, 0),  # a whole one of 16 bits
-        (Shape(4096, 49152), 16, 4),  # 96 KiB a block: as many as it takes for three blocks an SM
-        (Shape(16384, 12288), 12, 1),  # less: the same for five
+        (Shape(4096, 65536), "h200", 16, 4),  # two would make room for two blocks an SM
+        (Shape(4096, 61440), "h200", 15, 3),
+        (Shape(4096, 53248), "h200", 13, 1),
+        (Shape(4096, 483001), "h200", 59, 4),  # three would not make room for two blocks an SM
+        (Shape(4096, 32768), "h200", 8, 4),  # a whole row in a block
+        (Shape(4096, 131072, "bfloat16"), "h200", 16, 4),
+        (Shape(4096, 65536, "bfloat16"), "h200", 8, 0),  # a whole one of 16 bits
+        (Shape(4096, 24576), "b200", 16, 0),  # 96 KiB, and room for all of it
+        (Shape(4096, 49152), "h200", 16, 4),  # 96 KiB: as many as it takes for three blocks an SM
+        (Shape(16384, 12288), "h200", 12, 1),  # less: the same for five
     ],
     ids=str,
 )
-def test_vectors_that_n8_keeps(ladder: Ladder, shape: Shape, vectors: int, kept: int) -> None:
+def test_vectors_that_n8_keeps(ladder: Ladder, shape: Shape, on: str, vectors: int, kept: int) -> None:
     """Over 96 KiB a block leaves a multiple of four, which a pass takes, in shared memory; whole 16-bit rows do not."""
-    found = macros(ladder, "n8", shape)
+    found = macros(ladder, "n8", shape, card(on))
     assert (found["VECTORS"], found["KEPT"]) == (str(vectors), str(kept))
 
 
