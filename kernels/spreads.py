@@ -21,7 +21,7 @@ CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of th
 MOST_BYTES = 128  # of a row that a thread holds in registers
 N8_REGISTERS = {"float32": 40, "float16": 45, "bfloat16": 45}  # that a thread of n8 has beside kept vectors
 N8_KEPT = 4  # vectors that a thread of n8 keeps at most
-N8_PASS = 4  # vectors that a pass of n8 over shared memory takes at a time
+N8_PASS = 4  # vectors in shared memory of which n8 takes the sum at a time
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
 MOST_BYTES_OF_EACH = 64  # of each of three arrays; half of it in narrow vectors, which spill from sm_100 on
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
@@ -121,14 +121,15 @@ def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
 def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
     """n8, s8, s9: in shared memory, over as many blocks as it takes.
 
-    A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does, unless all
-    rows are on the card at once and registers hold all of them.
+    n8 takes its sum in whole passes where a block holds much of a row, but for whole 16-bit rows, which are faster as
+    they are. A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does,
+    unless all rows are on the card at once and registers hold all of them.
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
         spread = in_shared(shape, card, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
-        split = shape.dtype == "float32" or spread.cluster > 1  # whole 16-bit rows are faster as they are
-        return in_whole_passes(spread) if split and spread.chunk > LONG_CHUNK else spread
+        whole = shape.dtype != "float32" and spread.cluster == 1
+        return spread if whole or spread.chunk <= LONG_CHUNK else in_whole_passes(spread)
     if shape.dtype == "float32":
         return in_shared(shape, card, 6, (256, 4))
     spread = in_shared(shape, card, 1, (512, 3))
@@ -139,7 +140,10 @@ def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
 
 
 def in_whole_passes(spread: Spread) -> Spread:
-    """n8: with more vectors kept, if need be, so that those left are a multiple of what a pass takes."""
+    """n8: with so many vectors kept that those left are a multiple of what its sum takes at a time.
+
+    Unless more are kept already, so that blocks fit. A thread has at least 64 registers here, enough for N8_PASS.
+    """
     return replace(spread, kept=max(spread.kept, spread.vectors % N8_PASS or N8_PASS))
 
 

@@ -21,7 +21,7 @@ GRANULE = 128  # bytes in which shared memory is given out (cuda_occupancy.h, sm
 RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
 FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
 CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
-LONG_CHUNK = 96 * 1024  # bytes of a row beyond which at most two blocks of an SM hold as much
+LONG_CHUNK = 96 * 1024  # bytes of a row in a block, beyond which at most two blocks are wanted on an SM
 
 
 @dataclass(frozen=True)
