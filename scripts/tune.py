@@ -31,6 +31,7 @@ from pytest_roofline.session import Session, Settings
 ROOT = Path(__file__).parents[1]
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
 LINES = ("PLAIN", "STAY")  # as kernels/vector.cuh has them; PASS too for loads that are no asynchronous copies
+PASS = 4  # vectors that a pass over shared memory takes at a time: a multiple of them leaves no rest
 MOST_HELD = 20  # vectors of a thread that are all kept in registers
 IDLE = 1.15  # times the vectors of a row that all threads together may hold
 FEW, MANY = 5, 31  # samples
@@ -50,11 +51,13 @@ def spreads(shape: Shape, card: Card, staged: bool) -> Iterator[Spread]:
                 yield one
             continue
         for blocks in range(1, 7):
-            made = (replace(one, kept=kept, blocks=blocks) for kept in range(min(7, vectors)))
-            fitting = (way for way in made if way.shared + RESERVED <= card.shared_per_sm // blocks)
-            if threads * blocks <= card.threads_per_sm and (least := next(fitting, None)):
-                yield least  # what waits in shared memory costs no registers
-            if cluster > 1 and vectors <= MOST_HELD and threads * blocks <= card.threads_per_sm:
+            if threads * blocks > card.threads_per_sm:
+                break
+            made = [replace(one, kept=kept, blocks=blocks) for kept in range(min(7, vectors))]
+            fitting = [way for way in made if way.shared + RESERVED <= card.shared_per_sm // blocks]
+            whole = [way for way in fitting if (vectors - way.kept) % PASS == 0]
+            yield from dict.fromkeys([*fitting[:1], *whole])  # what waits in shared memory costs no registers
+            if cluster > 1 and vectors <= MOST_HELD:
                 yield replace(one, kept=vectors, blocks=blocks)
 
 

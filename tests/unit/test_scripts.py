@@ -42,7 +42,10 @@ def test_against_racecheck_finds_rungs_and_mutants_in_both_builds(script, shippe
 
 
 def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
-    """All ways hold the row, the rule's is the first, and a kernel that asks nothing of the caches is not made to."""
+    """All ways hold the row, the rule's is the first, and a kernel that asks nothing of the caches is not made to.
+
+    What the rule of a long row says is a way itself: it can be found so.
+    """
     tune = script("tune.py")
     for name, shape in (("n8", Shape(4096, 65536)), ("s6", Shape(1, 2048)), ("a2", Shape(8192, 3584, "bfloat16"))):
         ways = list(tune["ways"](shipped.rung(name), shape, card("h200")))
@@ -54,3 +57,6 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
             width, threads, vectors, cluster = (int(macros[key]) for key in held)
             assert width * threads * vectors * cluster >= shape.N
             assert ("X_LINES" in macros) == (name != "s6")
+    for shape in (Shape(4096, 65536), Shape(4096, 61440), Shape(4096, 32768), Shape(4096, 131072, "bfloat16")):
+        (_, rule), *others = tune["ways"](shipped.rung("n8"), shape, card("h200"))
+        assert rule in [rung for _, rung in others]
