@@ -251,7 +251,7 @@ def _trap(t: Translator, item: Instr) -> None:
 @emits("cp")
 def _cp(t: Translator, item: Instr) -> None:
     mods = item.mods
-    if mods[1:4] == ("async", "bulk", "prefetch") and "tensor" not in mods:
+    if mods[1:4] == ("async", "bulk", "prefetch"):  # one of a tensor has coordinates, which no address takes
         address, size = item.operands[:2]
         where = f"{t.site('global', address)}, {t.address(address, 'global')}"
         t.lines.append(f"x.prefetch({where}, {t.use(size, 'u4')}, {t.guard})")
