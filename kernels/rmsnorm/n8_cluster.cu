@@ -1,7 +1,7 @@
 // n8: a long row waits in shared memory, where asynchronous copies bring it without passing through registers, the
 // last KEPT vectors of a thread in registers; and a row that is too long for one block, or one of too few rows for the
 // card, is split over a cluster of blocks that exchange their sums through distributed shared memory.
-// Where a block holds over 96 KiB, but of a whole 16-bit row, what is left is a multiple of the four that the sum takes.
+// Over 96 KiB a block, but not of whole 16-bit rows, a multiple of the four that the sum takes is left, if it fits.
 // Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
 // Where x and y take over three quarters of L2, x stays in it, which was found by measuring, and y as in n7; but not on
 // full SMs (2048 threads), which have no registers to say so.

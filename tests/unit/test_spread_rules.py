@@ -1,4 +1,4 @@
-"""How the tuned rungs are launched on an H200: the rules of kernels/spreads.py by rows, width, type and card."""
+"""How the tuned rungs are launched, on an H200 mostly: the rules of kernels/spreads.py by rows, width and type."""
 
 from __future__ import annotations
 
