@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pytest_roofline.ladder import ELEMENT, Array, Arrays, Operator, Scalar, Shape, Stored
+from pytest_roofline.declare.suite import ELEMENT, Array, Arrays, Operator, Scalar, Shape, Stored
 
 
 def rmsnorm_reference(arrays: Arrays, scalars: Mapping[str, float]) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
-"""How rungs from n5 and s5 on are launched: what each is compiled for at a shape on a card, and which one to use there.
+"""How variants from n5 and s5 on are launched: what each is compiled for at a shape on a gpu, and which one to use there.
 
-Every rule is from width, rows, type and card alone. The numbers are from sweeps on an H200, of the kind that
-scripts/tune.py does; on other cards they are a guess.
+Every rule is from width, rows, type and gpu alone. The numbers are from sweeps on an H200, of the kind that
+scripts/tune.py does; on other gpus they are a guess.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pytest_roofline.cards import Card
-from pytest_roofline.floats import dtype_of
-from pytest_roofline.launch import MAX_THREADS, Shape
-from pytest_roofline.rows import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
+from pytest_roofline.declare.launch import MAX_THREADS, Shape
+from pytest_roofline.hardware.dtypes import dtype_of
+from pytest_roofline.hardware.gpus import Gpu
+from pytest_roofline.testing.rows import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
@@ -42,53 +42,53 @@ def x_nbytes(shape: Shape) -> int:
     return shape.M * row_nbytes(shape)
 
 
-def leaves_room_in_l2(shape: Shape, card: Card, each_way: int = 1) -> bool:
+def leaves_room_in_l2(shape: Shape, gpu: Gpu, each_way: int = 1) -> bool:
     """Whether ``each_way`` inputs like x and as many outputs leave a part of the L2 cache to others."""
-    return 2 * each_way * x_nbytes(shape) <= FULL_L2 * card.l2_bytes
+    return 2 * each_way * x_nbytes(shape) <= FULL_L2 * gpu.l2_bytes
 
 
-def thread_step(shape: Shape, card: Card) -> int:
+def thread_step(shape: Shape, gpu: Gpu) -> int:
     """What the threads of a block are a multiple of: for few rows a warp for each of the four schedulers of an SM."""
-    return 4 * WARP if few_rows(shape, card) else WARP
+    return 4 * WARP if few_rows(shape, gpu) else WARP
 
 
-def thread_bytes(shape: Shape, card: Card, softmax: bool = False) -> int:
+def thread_bytes(shape: Shape, gpu: Gpu, softmax: bool = False) -> int:
     """Bytes of a row for each thread of a block.
 
     Few rows: 32, in float32 64 where no exponentials are to be taken. 16-bit types: 64. float32: 128 where x and y fit
     the L2 cache, and for short rows of a softmax, so that more rows are under way; else 32.
     """
     if shape.dtype != "float32":
-        return 32 if few_rows(shape, card) else 64
-    if few_rows(shape, card):
+        return 32 if few_rows(shape, gpu) else 64
+    if few_rows(shape, gpu):
         return 32 if softmax else 64
     short = softmax and row_nbytes(shape) <= SHORT_SOFTMAX_ROW
-    return 128 if short or 2 * x_nbytes(shape) <= card.l2_bytes else 32
+    return 128 if short or 2 * x_nbytes(shape) <= gpu.l2_bytes else 32
 
 
-def for_width(shape: Shape, card: Card) -> dict[str, Any]:
+def for_width(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """n5, s5: as many float4 a thread of a block of 256 as N needs."""
     across = 4 * 256
     vectors = -(-shape.N // across)
     return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
 
 
-def in_block(shape: Shape, card: Card, softmax: bool = False) -> Spread:
+def in_block(shape: Shape, gpu: Gpu, softmax: bool = False) -> Spread:
     """n6, n7, s6, s7: in the registers of one block."""
-    return in_registers(shape, thread_bytes(shape, card, softmax), MOST_BYTES, thread_step(shape, card))
+    return in_registers(shape, thread_bytes(shape, gpu, softmax), MOST_BYTES, thread_step(shape, gpu))
 
 
-def row(shape: Shape, card: Card) -> dict[str, Any]:
+def row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """n6."""
-    return in_block(shape, card).launch()
+    return in_block(shape, gpu).launch()
 
 
-def softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+def softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """s6."""
-    return in_block(shape, card, softmax=True).launch()
+    return in_block(shape, gpu, softmax=True).launch()
 
 
-def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
+def lines(shape: Shape, gpu: Gpu, each_way: int = 1) -> dict[str, str]:
     """What becomes of the cache lines of inputs and outputs: ``each_way`` arrays like x are read and as many written.
 
     Nothing is asked for up to three quarters of the L2 cache. Up to all of it inputs, which are read once, are kept out
@@ -96,45 +96,45 @@ def lines(shape: Shape, card: Card, each_way: int = 1) -> dict[str, str]:
     twelve times only they do, for next to nothing of an output could stay.
     """
     read = each_way * x_nbytes(shape)
-    if 2 * read <= card.l2_bytes:
-        return {"X_LINES": "PLAIN" if leaves_room_in_l2(shape, card, each_way) else "PASS", "Y_LINES": "PLAIN"}
-    far, hopeless = read > FAR_BEYOND_L2 * card.l2_bytes, read > HOPELESS * card.l2_bytes
+    if 2 * read <= gpu.l2_bytes:
+        return {"X_LINES": "PLAIN" if leaves_room_in_l2(shape, gpu, each_way) else "PASS", "Y_LINES": "PLAIN"}
+    far, hopeless = read > FAR_BEYOND_L2 * gpu.l2_bytes, read > HOPELESS * gpu.l2_bytes
     return {"X_LINES": "STAY" if far else "PLAIN", "Y_LINES": "PLAIN" if hopeless else "STAY"}
 
 
-def long_lines(shape: Shape, card: Card) -> dict[str, str]:
+def long_lines(shape: Shape, gpu: Gpu) -> dict[str, str]:
     """The same of n8, s8 and s9, but x stays in L2 wherever something is asked for: found by measuring."""
-    made = lines(shape, card)
-    return made if leaves_room_in_l2(shape, card) else made | {"X_LINES": "STAY"}
+    made = lines(shape, gpu)
+    return made if leaves_room_in_l2(shape, gpu) else made | {"X_LINES": "STAY"}
 
 
-def kept_row(shape: Shape, card: Card) -> dict[str, Any]:
+def kept_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """n7: as n6, with a say in what the caches keep."""
-    return in_block(shape, card).launch(**lines(shape, card))
+    return in_block(shape, gpu).launch(**lines(shape, gpu))
 
 
-def kept_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+def kept_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """s7: as s6, with a say in what the caches keep."""
-    return in_block(shape, card, softmax=True).launch(**lines(shape, card))
+    return in_block(shape, gpu, softmax=True).launch(**lines(shape, gpu))
 
 
-def long_spread(shape: Shape, card: Card, softmax: bool) -> Spread:
+def long_spread(shape: Shape, gpu: Gpu, softmax: bool) -> Spread:
     """n8, s8, s9: in shared memory, over as many blocks as it takes.
 
     n8 takes its sum in whole passes where a block holds much of a row, but for whole 16-bit rows, which are faster as
     they are. A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does,
-    unless all rows are on the card at once and registers hold all of them.
+    unless all rows are on the gpu at once and registers hold all of them.
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
-        spread = in_shared(shape, card, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
+        spread = in_shared(shape, gpu, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
         whole = shape.dtype != "float32" and spread.cluster == 1
         return spread if whole or spread.chunk <= LONG_CHUNK else in_whole_passes(spread)
     if shape.dtype == "float32":
-        return in_shared(shape, card, 6, (256, 4))
-    spread = in_shared(shape, card, 1, (512, 3))
-    registers = card.registers_per_sm // (spread.threads * spread.blocks)
-    fits = spread.shared <= card.shared_per_block_optin and at_once(shape, card, spread)
+        return in_shared(shape, gpu, 6, (256, 4))
+    spread = in_shared(shape, gpu, 1, (512, 3))
+    registers = gpu.registers_per_sm // (spread.threads * spread.blocks)
+    fits = spread.shared <= gpu.shared_per_block_optin and at_once(shape, gpu, spread)
     held = fits and spread.vectors * spread.width + OTHER_REGISTERS <= registers
     return replace(spread, kept=spread.vectors) if held else spread
 
@@ -147,104 +147,104 @@ def in_whole_passes(spread: Spread) -> Spread:
     return replace(spread, kept=max(spread.kept, spread.vectors % N8_PASS or N8_PASS))
 
 
-def at_once(shape: Shape, card: Card, spread: Spread) -> bool:
-    """Whether all rows are on the card at once."""
-    return shape.M * spread.cluster <= card.sms * spread.blocks
+def at_once(shape: Shape, gpu: Gpu, spread: Spread) -> bool:
+    """Whether all rows are on the gpu at once."""
+    return shape.M * spread.cluster <= gpu.sms * spread.blocks
 
 
-def long_row(shape: Shape, card: Card) -> dict[str, Any]:
+def long_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """n8."""
-    spread, made = long_spread(shape, card, softmax=False), long_lines(shape, card)
-    if spread.threads * spread.blocks == card.threads_per_sm:  # a full SM has no registers left to say more
+    spread, made = long_spread(shape, gpu, softmax=False), long_lines(shape, gpu)
+    if spread.threads * spread.blocks == gpu.threads_per_sm:  # a full SM has no registers left to say more
         made["Y_LINES"] = "PLAIN"
     return spread.launch(**made)
 
 
-def long_softmax_row(shape: Shape, card: Card) -> dict[str, Any]:
+def long_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """s8."""
-    return long_spread(shape, card, softmax=True).launch(**long_lines(shape, card))
+    return long_spread(shape, gpu, softmax=True).launch(**long_lines(shape, gpu))
 
 
-def rows_a_turn(shape: Shape, card: Card, spread: Spread) -> int:
+def rows_a_turn(shape: Shape, gpu: Gpu, spread: Spread) -> int:
     """s9: rows that have their turn together, on about half of the SMs, which is enough for DRAM; else all rows."""
-    rows = max(1, card.sms // (2 * spread.cluster))
-    return rows if rows < shape.M and at_once(shape, card, spread) else shape.M
+    rows = max(1, gpu.sms // (2 * spread.cluster))
+    return rows if rows < shape.M and at_once(shape, gpu, spread) else shape.M
 
 
-def softmax_row_in_turn(shape: Shape, card: Card) -> dict[str, Any]:
+def softmax_row_in_turn(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """s9: a turn lasts as long as DRAM takes for its rows at its peak, in cycles of the highest SM clock."""
-    spread = long_spread(shape, card, softmax=True)
-    rows = rows_a_turn(shape, card, spread)
-    cycles = round(rows * row_nbytes(shape) / (1e9 * card.peak_gbs) * 1e6 * card.sm_clock_mhz)
+    spread = long_spread(shape, gpu, softmax=True)
+    rows = rows_a_turn(shape, gpu, spread)
+    cycles = round(rows * row_nbytes(shape) / (1e9 * gpu.peak_gbs) * 1e6 * gpu.sm_clock_mhz)
     if rows == shape.M:
         rows, cycles = 1, 0  # no turns, and one build for any number of rows
     turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles}
-    return spread.launch(**long_lines(shape, card), **turns)
+    return spread.launch(**long_lines(shape, gpu), **turns)
 
 
-def added(shape: Shape, card: Card) -> dict[str, Any]:
+def added(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """The first launch of a1: no row in registers, so a loop of any length."""
     spread = in_registers(shape, 32, most_bytes=2**40)
     named = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
     return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in named.items())}
 
 
-def normed(shape: Shape, card: Card) -> dict[str, Any]:
+def normed(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """The second launch of a1: the best RMSNorm, n7 or n8."""
     if shape.N <= BLOCK_COLUMNS:
-        return {"kernel": "rms_n7", "source": "rmsnorm/n7_keep.cu"} | kept_row(shape, card)
-    return {"kernel": "rms_n8", "source": "rmsnorm/n8_cluster.cu"} | long_row(shape, card)
+        return {"kernel": "rms_n7", "source": "rmsnorm/n7_keep.cu"} | kept_row(shape, gpu)
+    return {"kernel": "rms_n8", "source": "rmsnorm/n8_cluster.cu"} | long_row(shape, gpu)
 
 
-def fused_spread(shape: Shape, card: Card) -> Spread:
+def fused_spread(shape: Shape, gpu: Gpu) -> Spread:
     """a2: in registers, over as many blocks as it takes."""
     narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
-    most = MOST_BYTES_OF_EACH // 2 if narrow and card.has_clusters else MOST_BYTES_OF_EACH
-    each = thread_bytes(shape, card)
-    spread = in_registers(shape, each, most, thread_step(shape, card))
+    most = MOST_BYTES_OF_EACH // 2 if narrow and gpu.has_clusters else MOST_BYTES_OF_EACH
+    each = thread_bytes(shape, gpu)
+    spread = in_registers(shape, each, most, thread_step(shape, gpu))
     return spread if spread.threads <= ROOMY_BLOCK else in_registers(shape, each, most, MAX_THREADS)
 
 
-def fused(shape: Shape, card: Card) -> dict[str, Any]:
+def fused(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """a2."""
-    return fused_spread(shape, card).launch(**lines(shape, card, each_way=2))
+    return fused_spread(shape, gpu).launch(**lines(shape, gpu, each_way=2))
 
 
-def best_of(shape: Shape, card: Card, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
-    """The rule of RMSNorm and softmax, of the rungs for few and for many rows, for long ones and for any length."""
+def best_of(shape: Shape, gpu: Gpu, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
+    """The rule of RMSNorm and softmax, of the variants for few and for many rows, for long ones and for any length."""
     few, many, long, any_length = names
-    if card.capability < 80 and shape.dtype == "float32":
-        return any_length, f"{card.name} ({card.arch}) lacks instructions of sm_80 that faster rungs need"
+    if gpu.capability < 80 and shape.dtype == "float32":
+        return any_length, f"{gpu.name} ({gpu.arch}) lacks instructions of sm_80 that faster variants need"
     if shape.N <= BLOCK_COLUMNS:
-        name = few if leaves_room_in_l2(shape, card) else many
+        name = few if leaves_room_in_l2(shape, gpu) else many
         takes = "at most" if name == few else "over"
-        share = f"x and y take {takes} three quarters of the L2 cache of {card.name}"
+        share = f"x and y take {takes} three quarters of the L2 cache of {gpu.name}"
         return name, f"a row fits the registers of a block, and {share}"
-    spread = long_spread(shape, card, softmax) if shape.N <= CLUSTER_COLUMNS else None
-    holds = spread and spread.shared <= card.shared_per_block_optin and (spread.cluster == 1 or card.has_clusters)
+    spread = long_spread(shape, gpu, softmax) if shape.N <= CLUSTER_COLUMNS else None
+    holds = spread and spread.shared <= gpu.shared_per_block_optin and (spread.cluster == 1 or gpu.has_clusters)
     holds = holds and shape.M <= CLUSTER_ROWS
     if holds or shape.dtype != "float32":  # 16 bits: nothing else runs it, and a refusal says what it needs
         over = f"a cluster of {spread.cluster} blocks" if spread and spread.cluster > 1 else "a block"
         where = "shared memory" if spread and spread.shared else "registers"
         return long, f"a row is too long for the registers of one block, and waits in the {where} of {over}, read once"
-    what = "no cluster of blocks" if card.has_clusters else "no block"
-    return any_length, f"{what} of {card.name} holds a row; this one reads it twice and runs any length"
+    what = "no cluster of blocks" if gpu.has_clusters else "no block"
+    return any_length, f"{what} of {gpu.name} holds a row; this one reads it twice and runs any length"
 
 
-def best_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
-    return best_of(shape, card, ("n6", "n7", "n8", "n2"), softmax=False)
+def best_rmsnorm(shape: Shape, gpu: Gpu) -> tuple[str, str]:
+    return best_of(shape, gpu, ("n6", "n7", "n8", "n2"), softmax=False)
 
 
-def best_softmax(shape: Shape, card: Card) -> tuple[str, str]:
-    name, why = best_of(shape, card, ("s6", "s7", "s8", "s2"), softmax=True)
-    if name == "s8" and rows_a_turn(shape, card, long_spread(shape, card, softmax=True)) < shape.M:
-        return "s9", f"{why}; all rows are on the card at once, in turns"
+def best_softmax(shape: Shape, gpu: Gpu) -> tuple[str, str]:
+    name, why = best_of(shape, gpu, ("s6", "s7", "s8", "s2"), softmax=True)
+    if name == "s8" and rows_a_turn(shape, gpu, long_spread(shape, gpu, softmax=True)) < shape.M:
+        return "s9", f"{why}; all rows are on the gpu at once, in turns"
     return name, why
 
 
-def best_add_rmsnorm(shape: Shape, card: Card) -> tuple[str, str]:
+def best_add_rmsnorm(shape: Shape, gpu: Gpu) -> tuple[str, str]:
     if shape.N > CLUSTER_REGISTER_COLUMNS:
         return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
-    if fused_spread(shape, card).cluster == 1 or card.has_clusters:
+    if fused_spread(shape, gpu).cluster == 1 or gpu.has_clusters:
         return "a2", "h stays in registers and is not read again"
-    return "a1", f"a row is too long for the registers of a block, and {card.name} has no clusters of them"
+    return "a1", f"a row is too long for the registers of a block, and {gpu.name} has no clusters of them"

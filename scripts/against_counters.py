@@ -3,7 +3,7 @@
     python scripts/against_counters.py [--saved FILE | --save FILE] [--rows 8192 16384 2048 32]
 
 With ``--saved`` (tests/sim/h200_counters.json is one) what was counted is read from there and no GPU is needed; else
-every rung runs under ncu, cold and warm. Bytes are read + written over all launches, as multiples of N a row. Whether
+every variant runs under ncu, cold and warm. Bytes are read + written over all launches, as multiples of N a row. Whether
 they agree is for tests/sim/test_l2.py to say. Exit code 0, or 2 if nothing could be counted.
 """
 
@@ -16,35 +16,35 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.cards import CARDS
-from pytest_roofline.check import images_of
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.bench.modelled import Models
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import RooflineError
-from pytest_roofline.gpu import counters
-from pytest_roofline.gpu.child import Counted
-from pytest_roofline.ladder import Shape
-from pytest_roofline.modelled import Models
-from pytest_roofline.session import Session, Settings
-from pytest_roofline.sim.l2 import Dram
+from pytest_roofline.hardware.gpus import GPUS
+from pytest_roofline.model.l2 import Dram
+from pytest_roofline.plugin.session import Session, Settings
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.gpu.child import Counted
 
 ROOT = Path(__file__).parents[1]
 STATES = ("cold", "warm")
 
 
 def measured(session: Session, rows: list[int]) -> dict[str, Any]:
-    """The counters of every rung that is not compiled for its shape, at its default width, by ncu on this machine."""
-    ladder = session.ladder
-    plain = [rung for rung in ladder.rungs if all(launch.tune is None for launch in rung.launches)]
-    shapes = {rung.name: [Shape(m, rung.operator.default_shape.N) for m in rows] for rung in plain}
+    """The counters of every variant that is not compiled for its shape, at its default width, by ncu on this machine."""
+    suite = session.suite
+    plain = [variant for variant in suite.variants if all(launch.tune is None for launch in variant.launches)]
+    shapes = {variant.name: [Shape(m, variant.operator.default_shape.N) for m in rows] for variant in plain}
     cases = [
-        Counted(rung, shape, state, images_of(ladder, rung, session.gpu.arch))
-        for rung in plain
-        for shape in shapes[rung.name]
+        Counted(variant, shape, state, images_of(suite, variant, session.cuda.arch))
+        for variant in plain
+        for shape in shapes[variant.name]
         for state in STATES
     ]
-    found = counters.count(counters.find(), ladder.root / "ladder.py", cases, session.gpu.index)
+    found = counters.count(counters.find(), suite.root / "suite.py", cases, session.cuda.index)
     listed = [
         {
-            "rung": c.rung.name,
+            "variant": c.variant.name,
             "M": c.shape.M,
             "N": c.shape.N,
             "state": c.state,
@@ -52,7 +52,7 @@ def measured(session: Session, rows: list[int]) -> dict[str, Any]:
         }
         for c, one in zip(cases, found, strict=True)
     ]
-    return {"card": session.gpu.name, "driver": session.telemetry.driver, "cases": listed}
+    return {"gpu": session.cuda.name, "driver": session.telemetry.driver, "cases": listed}
 
 
 def both(moved: Dram, elements: int) -> str:
@@ -60,17 +60,17 @@ def both(moved: Dram, elements: int) -> str:
 
 
 def table(models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
-    """A line for each rung and shape: model and counters, cold and warm."""
-    lines = ["| rung | rows x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
+    """A line for each variant and shape: model and counters, cold and warm."""
+    lines = ["| variant | rows x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
     by_case: dict[tuple[int, str, int], list[str]] = {}
     for case in sorted(saved["cases"], key=lambda c: rows.index(c["M"]) if c["M"] in rows else len(rows)):
         if case["M"] in rows:
-            rung, shape = models.ladder.rung(case["rung"]), Shape(case["M"], case["N"])
-            found, _ = models.floor(rung, shape, case["state"])
+            variant, shape = models.suite.variant(case["variant"]), Shape(case["M"], case["N"])
+            found, _ = models.floor(variant, shape, case["state"])
             counted = Dram(*(int(sum(one[k] for one in case["launches"])) for k in ("dram_read", "dram_written")))
-            cells = by_case.setdefault((case["M"], case["rung"], case["N"]), [])
+            cells = by_case.setdefault((case["M"], case["variant"], case["N"]), [])
             cells += [both(found.dram or Dram(0, 0), shape.M * shape.N), both(counted, shape.M * shape.N)]
-    return lines + [f"| {rung} | {m} x {n} | {' | '.join(cells)} |" for (m, rung, n), cells in by_case.items()]
+    return lines + [f"| {variant} | {m} x {n} | {' | '.join(cells)} |" for (m, variant, n), cells in by_case.items()]
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def main() -> int:
     made.add_argument("--save", type=Path, help="write the counters there")
     made.add_argument("--rows", nargs="+", type=int, default=[8192, 16384, 2048, 32])
     options = made.parse_args()
-    session = Session(Settings(ladder=ROOT / "kernels" / "ladder.py"))
+    session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
     try:
         saved = json.loads(options.saved.read_text()) if options.saved else measured(session, options.rows)
     except (RooflineError, OSError) as error:
@@ -87,9 +87,9 @@ def main() -> int:
         return 2
     if options.save:
         options.save.write_text(json.dumps(saved, indent=1))
-    card = next((card for card in CARDS.values() if card.name == saved["card"]), session.card)
-    print(f"{saved['card']}, driver {saved['driver']}\n")
-    print("\n".join(table(Models(session.ladder, card), saved, options.rows)))
+    gpu = next((gpu for gpu in GPUS.values() if gpu.name == saved["gpu"]), session.gpu)
+    print(f"{saved['gpu']}, driver {saved['driver']}\n")
+    print("\n".join(table(Models(session.suite, gpu), saved, options.rows)))
     return 0
 
 

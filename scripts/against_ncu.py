@@ -1,8 +1,8 @@
 """Holds the timer against Nsight Compute: is the reported median what ncu's gpu__time_duration says?
 
-    python scripts/against_ncu.py [--rungs n4 s4] [--rows 1 32 2048 8192] [--columns 3584] [--json FILE]
+    python scripts/against_ncu.py [--variants n4 s4] [--rows 1 32 2048 8192] [--columns 3584] [--json FILE]
 
-Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the card. Cold is held
+Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the gpu. Cold is held
 against ``--cache-control all``, warm against ``--cache-control none``. A row agrees within 3 % where ncu says 10 us
 or more, within 0.5 us below. Exit code 0 if every row agrees, 1 if one does not, 2 if ncu could not be run.
 """
@@ -20,10 +20,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_roofline.check import Job
-from pytest_roofline.gpu.placement import Placements
-from pytest_roofline.ladder import Rung, Shape
-from pytest_roofline.session import Session, Settings
+from pytest_roofline.bench.placement import Placements
+from pytest_roofline.declare.suite import Shape, Variant
+from pytest_roofline.plugin.session import Session, Settings
+from pytest_roofline.run.check import Job
 
 ROOT = Path(__file__).parents[1]
 CACHE_CONTROL = {"cold": "all", "warm": "none"}
@@ -32,22 +32,24 @@ PRECISION, BUDGET, ROUNDS = 0.001, 0.5, 101
 LONG_US, RELATIVE, ABSOLUTE_US = 10.0, 0.03, 0.5
 
 
-def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Rung, Shape]]:
-    for name in options.rungs:
-        rung = session.ladder.rung(name)
-        if len(rung.launches) != 1:
-            print(f"{name} has {len(rung.launches)} launches; only single ones are held against ncu", file=sys.stderr)
+def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Variant, Shape]]:
+    for name in options.variants:
+        variant = session.suite.variant(name)
+        if len(variant.launches) != 1:
+            print(
+                f"{name} has {len(variant.launches)} launches; only single ones are held against ncu", file=sys.stderr
+            )
             raise SystemExit(2)
         for rows in options.rows:
-            yield rung, Shape(rows, options.columns)
+            yield variant, Shape(rows, options.columns)
 
 
-def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
+def ours(session: Session, variant: Variant, shape: Shape, state: str) -> float:
     """Median in us, as a benchmark reports it."""
-    job, watch = Job(session.gpu, session.ladder, rung, shape), session.stopwatch
+    job, watch = Job(session.cuda, session.suite, variant, shape), session.stopwatch
     job.run()
     job.verify()
-    series = Placements(session.gpu, job)
+    series = Placements(session.cuda, job)
     watch.fit_spin(series)
     rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
     return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
@@ -55,11 +57,11 @@ def ours(session: Session, rung: Rung, shape: Shape, state: str) -> float:
 
 def under_ncu(options: argparse.Namespace, session: Session) -> None:
     """What the child does: the same launches in the same order, nothing else."""
-    for rung, shape in cases(options, session):
-        job = Job(session.gpu, session.ladder, rung, shape)
+    for variant, shape in cases(options, session):
+        job = Job(session.cuda, session.suite, variant, shape)
         for _ in range(LAUNCHES):
             job.run()
-        session.gpu.synchronize()
+        session.cuda.synchronize()
 
 
 def ncu(options: argparse.Namespace, state: str, kernels: list[str]) -> list[float]:
@@ -87,13 +89,13 @@ def agrees(mine: float, theirs: float) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rungs", nargs="+", default=["n4", "s4"])
+    parser.add_argument("--variants", nargs="+", default=["n4", "s4"])
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 32, 2048, 8192])
     parser.add_argument("--columns", type=int, default=3584)
     parser.add_argument("--json", type=Path, help="write the rows there too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    session = Session(Settings(ladder=ROOT / "kernels" / "ladder.py"))
+    session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
     if options.child:
         under_ncu(options, session)
         return 0
@@ -103,15 +105,17 @@ def main() -> int:
     print(session.header())
     found = []
     listed = list(cases(options, session))
-    print(f"{'rung':<5} {'shape':>10} {'L2':<5} {'ours us':>9} {'ncu us':>9} {'difference':>16}")
+    print(f"{'variant':<5} {'shape':>10} {'L2':<5} {'ours us':>9} {'ncu us':>9} {'difference':>16}")
     for state in CACHE_CONTROL:
-        theirs = ncu(options, state, sorted({rung.launches[0].kernel for rung, _ in listed}))
-        for (rung, shape), value in zip(listed, theirs, strict=True):
-            mine = ours(session, rung, shape, state)
+        theirs = ncu(options, state, sorted({variant.launches[0].kernel for variant, _ in listed}))
+        for (variant, shape), value in zip(listed, theirs, strict=True):
+            mine = ours(session, variant, shape, state)
             right = agrees(mine, value)
-            found.append({"rung": rung.name, "shape": str(shape), "state": state, "ours_us": mine, "ncu_us": value})
+            found.append(
+                {"variant": variant.name, "shape": str(shape), "state": state, "ours_us": mine, "ncu_us": value}
+            )
             print(
-                f"{rung.name:<5} {shape!s:>10} {state:<5} {mine:9.2f} {value:9.2f} {mine - value:+7.2f} us"
+                f"{variant.name:<5} {shape!s:>10} {state:<5} {mine:9.2f} {value:9.2f} {mine - value:+7.2f} us"
                 f" {100 * (mine / value - 1):+5.1f} %{'' if right else '  DISAGREES'}",
                 flush=True,
             )

@@ -1,8 +1,8 @@
-"""Holds the simulator's race check against compute-sanitizer's, over every rung and every mutant, in two builds.
+"""Holds the simulator's race check against compute-sanitizer's, over every variant and every mutant, in two builds.
 
     python scripts/against_racecheck.py [--only NAME] [--workers 8] [--json FILE]
 
-Needs a GPU and compute-sanitizer. For each kernel of each rung, as shipped and broken in each way of tests/mutants,
+Needs a GPU and compute-sanitizer. For each kernel of each variant, as shipped and broken in each way of tests/mutants,
 plain and with volatile shared arrays: does each of the two report a race in it? Races between blocks, which racecheck
 does not look for, are left out. Exit code 0 if the two agree everywhere, 1 if they do not, 2 if one could not be run.
 """
@@ -18,23 +18,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.cards import Card
-from pytest_roofline.check import images_of
-from pytest_roofline.compile import Image
-from pytest_roofline.device import NOT_CHECKED
+from pytest_roofline.build.nvrtc import Image
+from pytest_roofline.declare.suite import Shape, Suite, Variant, lacking
 from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
-from pytest_roofline.gpu.child import ChildJob, rung_job
-from pytest_roofline.gpu.sanitizer import Tool, check, nearest_shape
-from pytest_roofline.gpu.sanitizer_report import FINDINGS, Report
-from pytest_roofline.ladder import Ladder, Rung, Shape, lacking
-from pytest_roofline.session import Session, Settings
-from pytest_roofline.simulated import BETWEEN_BLOCKS
+from pytest_roofline.hardware.gpus import Gpu
+from pytest_roofline.plugin.session import Session, Settings
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.run.gpu.child import ChildJob, variant_job
+from pytest_roofline.sanitize.compute_sanitizer import Tool, check, nearest_shape
+from pytest_roofline.sanitize.report import FINDINGS, Report
+from pytest_roofline.sanitize.simulated import BETWEEN_BLOCKS
 
 ROOT = Path(__file__).parents[1]
 MUTANTS = ROOT / "tests" / "mutants"
 WANTED = Shape(8, 1000)
 SPLIT = Shape(8, 60000)  # over a cluster of blocks
-Case = tuple[str, Rung, Shape, Mapping[str, Image]]
+Case = tuple[str, Variant, Shape, Mapping[str, Image]]
 
 
 def mutants() -> list[tuple[Any, Shape]]:
@@ -47,22 +47,22 @@ def mutants() -> list[tuple[Any, Shape]]:
     return found
 
 
-def cases(ladder: Ladder, card: Card, only: str) -> Iterator[Case]:
-    """Every rung and every mutant that ``card`` can run, in both builds."""
-    broken = [(str(one), ladder.rung(one.rung), shape, one) for one, shape in mutants()]
-    shipped = [(rung.name, rung, shape, None) for rung in ladder.rungs for shape in (WANTED, SPLIT)]
+def cases(suite: Suite, gpu: Gpu, only: str) -> Iterator[Case]:
+    """Every variant and every mutant that ``gpu`` can run, in both builds."""
+    broken = [(str(one), suite.variant(one.variant), shape, one) for one, shape in mutants()]
+    shipped = [(variant.name, variant, shape, None) for variant in suite.variants for shape in (WANTED, SPLIT)]
     for volatile in (False, True):
-        for name, rung, wanted, mutant in [*shipped, *broken]:
-            if only not in name or (wanted == SPLIT and rung.broken_limit(SPLIT)):
+        for name, variant, wanted, mutant in [*shipped, *broken]:
+            if only not in name or (wanted == SPLIT and variant.broken_limit(SPLIT)):
                 continue
-            shape = nearest_shape(rung, wanted) if wanted == WANTED else wanted
-            if lacking(rung, shape, card):
+            shape = nearest_shape(variant, wanted) if wanted == WANTED else wanted
+            if lacking(variant, shape, gpu):
                 continue
             if mutant is None:
-                images = images_of(ladder, rung.at(shape, card), card.arch, volatile)
+                images = images_of(suite, variant.at(shape, gpu), gpu.arch, volatile)
             else:
-                images = mutant.images(ladder, card, shape, volatile)
-            yield f"{name} {shape} {'volatile' if volatile else 'plain'}", rung.at(shape, card), shape, images
+                images = mutant.images(suite, gpu, shape, volatile)
+            yield f"{name} {shape} {'volatile' if volatile else 'plain'}", variant.at(shape, gpu), shape, images
 
 
 def racing(report: Report) -> set[str] | None:
@@ -72,12 +72,12 @@ def racing(report: Report) -> set[str] | None:
     return {finding.kernel for finding in report.findings if finding.kind != BETWEEN_BLOCKS}
 
 
-def really_racing(tool: Tool, rung: Rung, job: ChildJob) -> tuple[set[str] | None, Report]:
+def really_racing(tool: Tool, variant: Variant, job: ChildJob) -> tuple[set[str] | None, Report]:
     """The same of racecheck. It names the device function a race is in, so each kernel is then run by itself."""
     report = check(tool, "racecheck", job)
     if report.verdict != FINDINGS:
         return (None if report.verdict == NOT_CHECKED else set()), report
-    names = {launch.kernel for launch in rung.launches}
+    names = {launch.kernel for launch in variant.launches}
     if len(names) == 1:
         return names, report
     return {name for name in names if check(tool, "racecheck", job, kernel=name).verdict == FINDINGS}, report
@@ -97,8 +97,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     options = parser().parse_args()
-    ladder = ROOT / "kernels" / "ladder.py"
-    session = Session(Settings(ladder=ladder, device="cuda"))
+    suite = ROOT / "kernels" / "suite.py"
+    session = Session(Settings(suite=suite, device="cuda"))
     try:
         session.check_device()
         tool = session.sanitizer
@@ -109,18 +109,18 @@ def main() -> int:
         print(f"not checked: {tool.canary('racecheck')}", file=sys.stderr)
         return 2
     print(session.header())
-    named = list(cases(session.ladder, session.gpu.card, options.only))
+    named = list(cases(session.suite, session.cuda.gpu, options.only))
 
     def real(case: Case) -> tuple[set[str] | None, Report]:
-        name, rung, shape, images = case
-        job = rung_job(ladder, rung, shape, images, session.gpu.index, verify=False, note=name)
-        return really_racing(tool.tool, rung, job)
+        name, variant, shape, images = case
+        job = variant_job(suite, variant, shape, images, session.cuda.index, verify=False, note=name)
+        return really_racing(tool.tool, variant, job)
 
     with ThreadPoolExecutor(options.workers) as pool:
         reports = list(pool.map(real, named))
     rows, wrong = [], 0
-    for (name, rung, shape, images), (theirs, report) in zip(named, reports, strict=True):
-        simulated = session.simulated.check("racecheck", rung, shape, images, session.gpu.card)
+    for (name, variant, shape, images), (theirs, report) in zip(named, reports, strict=True):
+        simulated = session.simulated.check("racecheck", variant, shape, images, session.cuda.gpu)
         ours = racing(simulated)
         same = ours is not None and ours == theirs
         wrong += not same

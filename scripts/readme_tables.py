@@ -14,15 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline import verdict
-from pytest_roofline.declaration import load
-from pytest_roofline.device import NOT_CHECKED
-from pytest_roofline.ladder import Ladder
-from pytest_roofline.report import ladder_table, results_table, shaped
+from pytest_roofline.declare.loading import load
+from pytest_roofline.declare.suite import Suite
+from pytest_roofline.report import predictions as verdict
+from pytest_roofline.report.tables import results_table, shaped, suite_table
+from pytest_roofline.run.device import NOT_CHECKED
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
-HEADLINE = {  # the first rung, the float4 one, and the fastest at 8192 rows
+HEADLINE = {  # the first variant, the float4 one, and the fastest at 8192 rows
     "n1": "RMSNorm, two launches",
     "n4": "in registers, 128-bit accesses",
     "n7": "one barrier, cache hints",
@@ -32,18 +32,18 @@ HEADLINE = {  # the first rung, the float4 one, and the fastest at 8192 rows
     "a1": "residual add, then RMSNorm",
     "a2": "both in one launch",
 }
-OWN = re.compile(r"[a-z]\d+")  # rungs beside the best one
+OWN = re.compile(r"[a-z]\d+")  # variants beside the best one
 BASELINE = max((ROOT / ".benchmarks" / "NVIDIA-H200").glob("*_h200.json"))  # the latest, by its number
 
 
 def filled(text: str) -> str:
     """README's text with each block between its markers made anew; ValueError if a marker is missing."""
     run = json.loads(BASELINE.read_text(encoding="utf-8"))
-    ladder = load(ROOT / "kernels" / "ladder.py")
+    suite = load(ROOT / "kernels" / "suite.py")
     at_8192 = [b for b in run["benchmarks"] if b["extra_info"]["rows"] == 8192]
-    first = [b for b in at_8192 if b["extra_info"]["rung"] in HEADLINE and b["extra_info"]["dtype"] == "float32"]
+    first = [b for b in at_8192 if b["extra_info"]["variant"] in HEADLINE and b["extra_info"]["dtype"] == "float32"]
     for name, lines in (
-        ("ladder", ladder_table(ladder)),
+        ("suite", suite_table(suite)),
         ("hardware", [hardware(run)]),
         ("headline", headline([b["extra_info"] for b in first])),
         ("main results", results_table({"benchmarks": at_8192})),
@@ -51,7 +51,7 @@ def filled(text: str) -> str:
             "all results",
             folded(f"{len(run['benchmarks'])} benchmarks, {BASELINE.relative_to(ROOT)}", results_table(run)),
         ),
-        ("predictions", predictions(ladder, run)),
+        ("predictions", predictions(suite, run)),
         ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -63,12 +63,12 @@ def filled(text: str) -> str:
 
 
 def headline(infos: list[dict[str, Any]]) -> list[str]:
-    """The ends of each ladder in words, for a reader who knows no column yet."""
+    """The ends of each suite in words, for a reader who knows no column yet."""
     head = "| kernel | rows x columns | us | GB/s | of the peak bandwidth | of a copy's | times as fast as the first |"
     lines = [head, "|---|---|---|---|---|---|---|"]
     for info in infos:
         of_copy = 100 * info["gbs"] / info["copy_gbs"]
-        cells = [f"{info['rung']}: {HEADLINE[info['rung']]}", shaped(info, " x ")]
+        cells = [f"{info['variant']}: {HEADLINE[info['variant']]}", shaped(info, " x ")]
         cells += [f"{info['median_us']:.1f}", f"{info['gbs']:.0f}", f"{info['mbu_percent']:.0f} %", f"{of_copy:.0f} %"]
         lines.append(f"| {' | '.join([*cells, format(info['speedup'], '.2f')])} |")
     return lines
@@ -80,27 +80,30 @@ def folded(title: str, lines: list[str]) -> list[str]:
 
 
 def hardware(run: dict[str, Any]) -> str:
-    """The card, the date, the commit and the versions of a saved run, as a sentence."""
-    card = run["machine_info"]["roofline"]
+    """The gpu, the date, the commit and the versions of a saved run, as a sentence."""
+    gpu = run["machine_info"]["roofline"]
     return (
-        f"{card['card']}, {run['datetime'][:10]}, commit {run['commit_info']['id'][:7]}, driver {card['driver']}, "
-        f"power limit {card['power_limit_w']:.0f} W, {card['compiler']}, CuPy {card['cupy']}, "
-        f"peak {card['peak_gbs']:.0f} GB/s, L2 {card['l2_bytes'] / 2**20:.0f} MiB:"
+        f"{gpu['gpu']}, {run['datetime'][:10]}, commit {run['commit_info']['id'][:7]}, driver {gpu['driver']}, "
+        f"power limit {gpu['power_limit_w']:.0f} W, {gpu['compiler']}, CuPy {gpu['cupy']}, "
+        f"peak {gpu['peak_gbs']:.0f} GB/s, L2 {gpu['l2_bytes'] / 2**20:.0f} MiB:"
     )
 
 
-def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
+def predictions(suite: Suite, run: dict[str, Any]) -> list[str]:
     """Every prediction with its value and verdict in a saved run; not checked where it was not timed."""
     infos = [bench["extra_info"] for bench in run["benchmarks"]]
-    found = verdict.verdicts(ladder, infos, {}, run["machine_info"]["roofline"]["l2_bytes"])
-    told = {(one.rung, one.shape, one.prediction): one for one in found}
-    lines = ["| rung | rows x N | what | predicted | because | measured | verdict |", "|---|---|---|---|---|---|---|"]
-    for rung in ladder.rungs:
-        for p in rung.predictions:
-            for shape in verdict.shapes_of(ladder, rung, p):
-                one = told.get((rung.name, shape, p))
+    found = verdict.verdicts(suite, infos, {}, run["machine_info"]["roofline"]["l2_bytes"])
+    told = {(one.variant, one.shape, one.prediction): one for one in found}
+    lines = [
+        "| variant | rows x N | what | predicted | because | measured | verdict |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for variant in suite.variants:
+        for p in variant.predictions:
+            for shape in verdict.shapes_of(suite, variant, p):
+                one = told.get((variant.name, shape, p))
                 value = "-" if one is None or one.value is None else f"{one.value:.2f}"
-                cells = [rung.name, str(shape), verdict.what(p), f"{p.low:g} to {p.high:g}"]
+                cells = [variant.name, str(shape), verdict.what(p), f"{p.low:g} to {p.high:g}"]
                 cells += [p.why, value, one.verdict if one else NOT_CHECKED]
                 lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -109,18 +112,18 @@ def predictions(ladder: Ladder, run: dict[str, Any]) -> list[str]:
 def peers(run: dict[str, Any]) -> list[str]:
     """The comparison: the copy, ours and each peer in us, ours against the fastest peer, and what ours missed."""
     about = dict(run["about"])
-    card, date = about.pop("card"), about.pop("date")
+    gpu, date = about.pop("gpu"), about.pop("date")
     versions = ", ".join(f"{name} {about[name]}" for name in about if name not in ("command", "runs", "L2"))
     names = list(dict.fromkeys(one["name"] for row in run["rows"] for one in row["contenders"]))
     others = [name for name in names if name not in ("copy", "ours")]
-    head = ["operator", "rows x N", "rung", "copy", "ours", *others, "ours against the fastest peer"]
-    lines = [f"{card}, {date}, {versions}:", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    head = ["operator", "rows x N", "variant", "copy", "ours", *others, "ours against the fastest peer"]
+    lines = [f"{gpu}, {date}, {versions}:", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in run["rows"]:
         found = {one["name"]: one for one in row["contenders"]}
         timed = [found[n]["seconds"] for n in others if n in found and found[n]["seconds"] and not OWN.fullmatch(n)]
         cells = [_microseconds(found.get(name)) for name in ("copy", "ours", *others)]
         ahead = f"{min(timed) / found['ours']['seconds']:.2f}" if timed and found["ours"]["seconds"] else "-"
-        lines.append(f"| {row['operator']} | {shaped(row, ' x ')} | {row['rung']} | {' | '.join(cells)} | {ahead} |")
+        lines.append(f"| {row['operator']} | {shaped(row, ' x ')} | {row['variant']} | {' | '.join(cells)} | {ahead} |")
     missed = [f"- {said}" for row in run["rows"] for said in row["complaints"]]
     if missed:
         lines += ["", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed]

@@ -12,11 +12,11 @@ class SetupError(RooflineError):
 
 
 class DeclarationError(RooflineError):
-    """The ladder declaration contradicts itself or the .cu files beside it."""
+    """The suite declaration contradicts itself or the .cu files beside it."""
 
 
 class UnknownNameError(RooflineError):
-    """A rung, operator, card or option value that does not exist; the message lists those that do."""
+    """A variant, operator, gpu or option value that does not exist; the message lists those that do."""
 
 
 class CompileError(RooflineError):
@@ -28,7 +28,7 @@ class ToolOutputError(RooflineError):
 
 
 class RefusedError(RooflineError):
-    """A limit of the rung, or a bad array, shape or scalar. Nothing was launched."""
+    """A limit of the variant, or a bad array, shape or scalar. Nothing was launched."""
 
 
 class DeviceError(RooflineError):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_roofline.check import Job, reference
-from pytest_roofline.floats import as_stored
+from pytest_roofline.hardware.dtypes import as_stored
+from pytest_roofline.run.check import Job, reference
 
 ARITHMETIC = 2e-5  # relative: float32 sums, __expf of a moderate argument (a few 1e-6) and rsqrtf
 
@@ -17,7 +17,7 @@ ARITHMETIC = 2e-5  # relative: float32 sums, __expf of a moderate argument (a fe
 def wrongly_rounded(job: Job) -> dict[str, int]:
     """By output, how many values are not the reference within ARITHMETIC, rounded once. The job has run."""
     found = {}
-    for name, want in reference(job.rung.operator, job.inputs, np.arange(job.shape.M), job.scalars).items():
+    for name, want in reference(job.variant.operator, job.inputs, np.arange(job.shape.M), job.scalars).items():
         got = job.device.download(job.outputs[name])
         slack = ARITHMETIC * np.abs(want)
         low, high = (as_stored(want + sign * slack, got.dtype).astype(np.float64) for sign in (-1, 1))

@@ -1,4 +1,4 @@
-"""What the residual add with RMSNorm does at the edges, in every rung. Ids carry the case number."""
+"""What the residual add with RMSNorm does at the edges, in every variant. Ids carry the case number."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from pytest_roofline.check import as_stored, reference
-from pytest_roofline.floats import FLOATS, dtype_of
-from pytest_roofline.ladder import Shape
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
+from pytest_roofline.run.check import as_stored, reference
 
 OPERATOR = "add_rmsnorm"
 N = 3584
@@ -68,15 +68,15 @@ CASES |= {
 
 def test_edge(check, edge):
     """h and y are those of the float64 reference, NaN and infinities exactly where that has them."""
-    rung, shape, inputs = edge
-    assert check(rung, shape, inputs).of_tolerance <= 1
+    variant, shape, inputs = edge
+    assert check(variant, shape, inputs).of_tolerance <= 1
 
 
-def test_the_reference_says_what_the_specification_says(ladder):
+def test_the_reference_says_what_the_specification_says(suite):
     """The norm is that of h as it is stored: an h that overflows its type is infinite for the norm too."""
 
     def of(inputs):
-        return reference(ladder.operators[OPERATOR], inputs, np.arange(3))
+        return reference(suite.operators[OPERATOR], inputs, np.arange(3))
 
     assert (of(opposite("bfloat16"))["y"][1] == 0).all()
     for make in ("overflow-of-h-float16", "overflow-by-a-tie-float16"):
@@ -87,24 +87,24 @@ def test_the_reference_says_what_the_specification_says(ladder):
     assert np.isfinite(of(CASES["just-no-overflow-float16"]())["y"]).all()
 
 
-def test_an_overflow_of_h_is_infinite(ladder, rung_outputs):
+def test_an_overflow_of_h_is_infinite(suite, variant_outputs):
     """65504 + 65504 is stored as infinity in float16: y is NaN there and 0 in the rest of the row."""
     inputs, shape = CASES["overflow-of-h-float16"](), Shape(3, N, "float16")
-    for rung in ladder.family(ladder.operators[OPERATOR]):
-        found = rung_outputs(rung, shape, inputs)
+    for variant in suite.family(suite.operators[OPERATOR]):
+        found = variant_outputs(variant, shape, inputs)
         assert found["h"][1, 17] == np.inf
         assert np.isnan(found["y"][1, 17])
         assert (np.delete(found["y"][1], 17) == 0).all()
 
 
-def test_c11_the_norm_is_that_of_the_rounded_h(ladder, rung_outputs):
+def test_c11_the_norm_is_that_of_the_rounded_h(suite, variant_outputs):
     """Rows of 256 + 1 in bfloat16 beside 2 + 0: y is that of 256, which 257 rounds to, in the ratio to 2 exactly."""
     shape = Shape(2, 1024, "bfloat16")
     x = np.tile(np.float32([256, 2]), (2, 512)).astype(dtype_of("bfloat16"))
     r = np.tile(np.float32([1, 0]), (2, 512)).astype(dtype_of("bfloat16"))
     inputs = {"x": x, "r": r, "w": np.ones(1024, dtype_of("bfloat16"))}
-    for rung in ladder.family(ladder.operators[OPERATOR]):
-        found = {name: array.astype(np.float64) for name, array in rung_outputs(rung, shape, inputs).items()}
+    for variant in suite.family(suite.operators[OPERATOR]):
+        found = {name: array.astype(np.float64) for name, array in variant_outputs(variant, shape, inputs).items()}
         assert (found["h"] == np.tile([256.0, 2.0], (2, 512))).all()
         rms = np.sqrt((256.0**2 + 2.0**2) / 2 + 1e-6)
         want = as_stored(np.tile([256.0 / rms, 2.0 / rms], (2, 512)), x.dtype)

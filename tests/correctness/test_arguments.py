@@ -5,78 +5,78 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_roofline.arguments import bind
-from pytest_roofline.check import images_of
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.check import images_of
 
 SHAPE = Shape(4, 2048)
 
 
 @pytest.fixture
-def given(device, ladder):
-    """``given(rung, **changed)`` binds the rung to good arrays of SHAPE, some replaced; y is poison before."""
+def given(device, suite):
+    """``given(variant, **changed)`` binds the variant to good arrays of SHAPE, some replaced; y is poison before."""
 
-    def make(rung, scalars=None, **changed):
-        rung = rung.at(SHAPE, device.card)
-        arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in rung.operator.inputs}
-        arrays |= {a.name: device.empty(a.shape(SHAPE), a.dtype) for a in rung.operator.outputs}
+    def make(variant, scalars=None, **changed):
+        variant = variant.at(SHAPE, device.gpu)
+        arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in variant.operator.inputs}
+        arrays |= {a.name: device.empty(a.shape(SHAPE), a.dtype) for a in variant.operator.outputs}
         arrays |= changed
-        return bind(device, rung, SHAPE, arrays, images_of(ladder, rung, device.arch), scalars)
+        return bind(device, variant, SHAPE, arrays, images_of(suite, variant, device.arch), scalars)
 
     return make
 
 
-def test_good_arrays_are_taken(given, rung):
+def test_good_arrays_are_taken(given, variant):
     """The arrays that the refusals start from are accepted, so a refusal is due to the change alone."""
-    given(rung).run()
+    given(variant).run()
 
 
-def test_c20_a_view_with_gaps(given, device, rung):
+def test_c20_a_view_with_gaps(given, device, variant):
     """base[:, 1:2049] of a (4, 2080) array is refused with its strides."""
     base = device.upload(np.ones((4, 2080), np.float32))
     with pytest.raises(RefusedError, match=r"strides are \(8320, 4\)"):
-        given(rung, x=base[:, 1:2049])
+        given(variant, x=base[:, 1:2049])
 
 
-def test_wrong_dtype(given, device, rung):
+def test_wrong_dtype(given, device, variant):
     """float64 where float32 is declared is refused with both names."""
     with pytest.raises(RefusedError, match="it is float64, allowed is float32"):
-        given(rung, x=device.upload(np.ones((4, 2048))))
+        given(variant, x=device.upload(np.ones((4, 2048))))
 
 
-def test_wrong_shape(given, device, rung):
+def test_wrong_shape(given, device, variant):
     """An array of another shape is refused with both shapes."""
     with pytest.raises(RefusedError, match=r"its shape is \(4, 2047\), allowed is \(4, 2048\)"):
-        given(rung, x=device.upload(np.ones((4, 2047), np.float32)))
+        given(variant, x=device.upload(np.ones((4, 2047), np.float32)))
 
 
-def test_misaligned(given, device, rung):
-    """A contiguous array that starts 4 bytes off is refused by the rungs of 128-bit accesses, taken by the others."""
+def test_misaligned(given, device, variant):
+    """A contiguous array that starts 4 bytes off is refused by the variants of 128-bit accesses, taken by the others."""
     base = device.upload(np.ones(4 * 2048 + 1, np.float32))
     shifted = base[1:].reshape(4, 2048)
-    if rung.alignment == 16:
+    if variant.alignment == 16:
         with pytest.raises(RefusedError, match="not a multiple of 16 bytes"):
-            given(rung, x=shifted)
+            given(variant, x=shifted)
     else:
-        given(rung, x=shifted).run()
+        given(variant, x=shifted).run()
 
 
-def test_overlap(given, device, rung):
+def test_overlap(given, device, variant):
     """x and y in the same memory are refused, whole or in part: the pointers are __restrict__."""
     base = device.upload(np.ones((6, 2048), np.float32))
     for x, y in ((base[:4], base[:4]), (base[:4], base[2:])):
         with pytest.raises(RefusedError, match="overlap in memory"):
-            given(rung, x=x, y=y)
+            given(variant, x=x, y=y)
 
 
-def test_a_numpy_array_is_no_device_array(given, rung):
+def test_a_numpy_array_is_no_device_array(given, variant):
     """A host array is refused by type, with what to do."""
     with pytest.raises(RefusedError, match=r"numpy\.ndarray is refused.*nothing was launched"):
-        given(rung, x=np.ones((4, 2048), np.float32))
+        given(variant, x=np.ones((4, 2048), np.float32))
 
 
-def test_an_array_of_another_device(given, cuda_device, ladder):
+def test_an_array_of_another_device(given, cuda_device, suite):
     """An array on another GPU is refused with both device numbers."""
     device, cupy = cuda_device, cuda_device.cupy
     if cupy.cuda.runtime.getDeviceCount() < 2:
@@ -85,31 +85,31 @@ def test_an_array_of_another_device(given, cuda_device, ladder):
     with cupy.cuda.Device(other):
         x = cupy.empty((4, 2048), np.float32)
     with pytest.raises(RefusedError, match=f"CUDA device {other} is refused"):
-        given(ladder.rungs[0], x=x)
+        given(suite.variants[0], x=x)
 
 
-def test_missing_and_unknown_arrays(given, device, ladder, rung):
+def test_missing_and_unknown_arrays(given, device, suite, variant):
     """A missing array and an unknown one are refused by name."""
-    images = images_of(ladder, rung.at(SHAPE, device.card), device.arch)
+    images = images_of(suite, variant.at(SHAPE, device.gpu), device.arch)
     with pytest.raises(RefusedError, match="needs the array x"):
-        bind(device, rung, SHAPE, {}, images)
+        bind(device, variant, SHAPE, {}, images)
     with pytest.raises(RefusedError, match="takes no z"):
-        given(rung, z=device.empty((1,), "float32"))
+        given(variant, z=device.empty((1,), "float32"))
 
 
 @pytest.mark.parametrize(("scalars", "message"), [({"eps": 1e300}, "overflows float"), ({"epsilon": 1.0}, "takes no")])
-def test_bad_scalars(given, ladder, scalars, message):
+def test_bad_scalars(given, suite, scalars, message):
     """A scalar that its type can't hold, and one that does not exist, are refused."""
-    for rung in ladder.family(ladder.operators["rmsnorm"]):
+    for variant in suite.family(suite.operators["rmsnorm"]):
         with pytest.raises(RefusedError, match=message):
-            given(rung, scalars)
+            given(variant, scalars)
 
 
-def test_a_refusal_writes_nothing(given, device, rung):
+def test_a_refusal_writes_nothing(given, device, variant):
     """After a refusal the output is still poison."""
     y = device.empty((4, 2048), "float32")
     with pytest.raises(RefusedError):
-        given(rung, y=y, x=device.upload(np.ones((4, 2047), np.float32)))
+        given(variant, y=y, x=device.upload(np.ones((4, 2047), np.float32)))
     device.synchronize()
     assert np.isnan(device.download(y)).all()
 
@@ -125,9 +125,9 @@ def test_kernels_are_handed_out_to_be_called(kernels, device):
 
 
 def test_c28_dynamic_shared_memory_is_opted_in(device):
-    """98304 bytes of dynamic shared memory are opted in and run, or refused with the card's limit."""
-    from pytest_roofline.compile import compile_source
-    from pytest_roofline.source import Source
+    """98304 bytes of dynamic shared memory are opted in and run, or refused with the gpu's limit."""
+    from pytest_roofline.build.nvrtc import compile_source
+    from pytest_roofline.build.source import Source
 
     text = """
     extern "C" __global__ void last(float* y) {
@@ -138,24 +138,24 @@ def test_c28_dynamic_shared_memory_is_opted_in(device):
     }"""
     kernel = device.load(compile_source(Source.of_text("last.cu", text), device.arch), "last")
     y = device.empty((32,), "float32")
-    if device.card.shared_per_block_optin < 98304:
-        pytest.skip(f"not checked: {device.card.name} gives a block {device.card.shared_per_block_optin} bytes at most")
+    if device.gpu.shared_per_block_optin < 98304:
+        pytest.skip(f"not checked: {device.gpu.name} gives a block {device.gpu.shared_per_block_optin} bytes at most")
     device.launch(kernel, (1, 1, 1), (32, 1, 1), (y,), 98304)
     device.synchronize()
     assert device.download(y).tolist() == list(range(32))
 
 
-def test_c50_memory_is_freed_between_cases(cuda_device, ladder):
-    """Large jobs in a row, each over a third of the card, fit one after the other."""
-    from pytest_roofline.check import Job
+def test_c50_memory_is_freed_between_cases(cuda_device, suite):
+    """Large jobs in a row, each over a third of the gpu, fit one after the other."""
+    from pytest_roofline.run.check import Job
 
     device = cuda_device
     free, _ = device.cupy.cuda.runtime.memGetInfo()
-    rung = ladder.rungs[-1]
+    variant = suite.variants[-1]
     columns = 8192
     shape = Shape(int(0.35 * free) // 2 // (4 * columns), columns)
     for _ in range(6):
-        job = Job(device, ladder, rung, shape)
+        job = Job(device, suite, variant, shape)
         job.run()
         device.synchronize()
         del job
@@ -163,7 +163,7 @@ def test_c50_memory_is_freed_between_cases(cuda_device, ladder):
 
 
 def test_c50_out_of_memory_names_the_sizes(cuda_device):
-    """More memory than the card has is an error of its own, with the sizes, and a test that meets it is skipped."""
+    """More memory than the gpu has is an error of its own, with the sizes, and a test that meets it is skipped."""
     from pytest_roofline.errors import DeviceMemoryError
 
     device = cuda_device
@@ -172,12 +172,12 @@ def test_c50_out_of_memory_names_the_sizes(cuda_device):
         device.empty((total,), "float32")
 
 
-def test_a_kernel_that_is_compiled_for_its_shape_needs_one(kernels, ladder, device):
+def test_a_kernel_that_is_compiled_for_its_shape_needs_one(kernels, suite, device):
     """By name alone it is refused, for it would be built for another width; with a shape it is that shape's."""
     with pytest.raises(
         UnknownNameError, match=r"'rms_n5' is compiled for its shape: kernels\('rms_n5', Shape\(M, N\)\)"
     ):
         kernels("rms_n5")
     assert kernels("rms_n5", Shape(4, 1000)).name == "rms_n5"
-    with pytest.raises(DeclarationError, match=r"n5: rms_n5 is compiled for a shape; give rung\.at\(shape, card\)"):
-        images_of(ladder, ladder.rung("n5"), device.arch)
+    with pytest.raises(DeclarationError, match=r"n5: rms_n5 is compiled for a shape; give variant\.at\(shape, gpu\)"):
+        images_of(suite, suite.variant("n5"), device.arch)

@@ -1,4 +1,4 @@
-"""What RMSNorm does at the edges, in every rung. Ids carry the case number of the report they go back to."""
+"""What RMSNorm does at the edges, in every variant. Ids carry the case number of the report they go back to."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_roofline.check import make_inputs
-from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
-from pytest_roofline.ladder import Shape
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
+from pytest_roofline.run.check import make_inputs
 
 OPERATOR = "rmsnorm"
 N = 3584
@@ -57,7 +57,7 @@ ROWS = {
     "c13-ragged-width": lambda: ordinary(columns=1004),
     "just-below-overflow": lambda: constant(3.0e17),
 }
-# Longer than one block of a small card holds: n8 splits these rows over a cluster of blocks.
+# Longer than one block of a small gpu holds: n8 splits these rows over a cluster of blocks.
 SPLIT = {
     "split-nan": lambda: ordinary_with({17: NAN}, LONG),
     "split-plus-inf": lambda: ordinary_with({17: INF}, LONG),
@@ -80,16 +80,16 @@ for one in SIXTEEN_BIT:
 
 def test_edge(check, edge):
     """The answer is within the tolerance of the float64 reference, NaN exactly where that has it."""
-    rung, shape, inputs = edge
-    assert check(rung, shape, inputs).of_tolerance <= 1
+    variant, shape, inputs = edge
+    assert check(variant, shape, inputs).of_tolerance <= 1
 
 
-def test_the_reference_says_what_the_specification_says(ladder):
+def test_the_reference_says_what_the_specification_says(suite):
     """The float64 reference itself gives the values that are laid down for the edges."""
 
     def of(x: np.ndarray) -> np.ndarray:
         arrays = {"x": x.astype(np.float64), "w": np.ones(x.shape[1])}
-        return ladder.operators[OPERATOR].reference(arrays, {"eps": 1e-6})["y"]
+        return suite.operators[OPERATOR].reference(arrays, {"eps": 1e-6})["y"]
 
     assert np.allclose(of(constant(1e-3)), 0.707107, rtol=1e-6)
     assert (of(zero_row())[1] == 0).all()
@@ -101,34 +101,34 @@ def test_the_reference_says_what_the_specification_says(ladder):
     assert np.allclose(of(constant(c)), c / math.sqrt(c * c + 1e-6))
 
 
-def test_c23_eps_reaches_the_kernel_as_a_float(device, ladder, rung_outputs):
+def test_c23_eps_reaches_the_kernel_as_a_float(device, suite, variant_outputs):
     """eps given as a Python float is 1e-6 in the kernel: rows of 1e-3 show it, and so does a larger eps."""
     x, w = constant(1e-3), np.ones(N, np.float32)
-    for rung in ladder.family(ladder.operators[OPERATOR]):
-        y = rung_outputs(rung, Shape(*x.shape), {"x": x, "w": w})["y"]
+    for variant in suite.family(suite.operators[OPERATOR]):
+        y = variant_outputs(variant, Shape(*x.shape), {"x": x, "w": w})["y"]
         assert np.allclose(y, 0.707107, rtol=2e-3)
-        y = rung_outputs(rung, Shape(*x.shape), {"x": x, "w": w}, {"eps": 3e-6})["y"]
+        y = variant_outputs(variant, Shape(*x.shape), {"x": x, "w": w}, {"eps": 3e-6})["y"]
         assert np.allclose(y, 0.5, rtol=2e-3)
 
 
-def test_the_sum_of_squares_overflows_where_the_docs_say(device, ladder, rung_outputs):
+def test_the_sum_of_squares_overflows_where_the_docs_say(device, suite, variant_outputs):
     """Beyond a row RMS of sqrt(FLT_MAX / N) the sum is infinite and the row comes out as 0; below it is right."""
     bound = math.sqrt(float(np.finfo(np.float32).max) / N)
     assert bound == pytest.approx(3.1e17, rel=0.01)
     w = np.ones(N, np.float32)
-    for rung in ladder.family(ladder.operators[OPERATOR]):
-        below = rung_outputs(rung, Shape(2, N), {"x": constant(0.98 * bound), "w": w})["y"]
-        above = rung_outputs(rung, Shape(2, N), {"x": constant(1.02 * bound), "w": w})["y"]
+    for variant in suite.family(suite.operators[OPERATOR]):
+        below = variant_outputs(variant, Shape(2, N), {"x": constant(0.98 * bound), "w": w})["y"]
+        above = variant_outputs(variant, Shape(2, N), {"x": constant(1.02 * bound), "w": w})["y"]
         assert np.allclose(below, 1, rtol=2e-3)
         assert (above == 0).all()
 
 
-def test_inputs_are_what_they_are_meant_to_be(ladder):
+def test_inputs_are_what_they_are_meant_to_be(suite):
     """The scale of the uniform inputs is sqrt(3)/3 = 0.577 in expectation, the weights lie in [0, 1)."""
-    inputs = make_inputs(ladder.operators[OPERATOR], Shape(64, N))
+    inputs = make_inputs(suite.operators[OPERATOR], Shape(64, N))
     x = inputs["x"].astype(np.float64)
     assert (1 / np.sqrt((x * x).mean(axis=1))).mean() == pytest.approx(math.sqrt(3) / 3, rel=0.01)
     assert inputs["w"].min() >= 0
     assert inputs["w"].max() < 1
-    again = make_inputs(ladder.operators[OPERATOR], Shape(64, N))
+    again = make_inputs(suite.operators[OPERATOR], Shape(64, N))
     assert np.array_equal(inputs["x"], again["x"])

@@ -1,4 +1,4 @@
-"""What softmax does at the edges, in every rung. Ids carry the case number of the report they go back to."""
+"""What softmax does at the edges, in every variant. Ids carry the case number of the report they go back to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import WrongAnswerError
-from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
-from pytest_roofline.ladder import Shape
+from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
 
 OPERATOR = "softmax"
 N = 2048
@@ -96,7 +96,7 @@ ROWS = {
     "c08-uniform-151936": lambda: constant(0.25, columns=151936),
     "c08-uniform-262144": lambda: constant(0.25, columns=262144),
 }
-# Longer than one block of a small card holds: s8 splits these rows over a cluster of blocks.
+# Longer than one block of a small gpu holds: s8 splits these rows over a cluster of blocks.
 SPLIT = {
     "c06-rising": lambda: rising(LONG),
     "late-peak": lambda: ordinary_with({LONG - 1: 40.0}, LONG),
@@ -127,15 +127,15 @@ CASES["subnormal-results-float16"] = partial(of_type, lambda: ordinary(2, 152064
 
 def test_edge(check, edge):
     """The answer is within the tolerance of the float64 reference, NaN exactly where that has it."""
-    rung, shape, inputs = edge
-    assert check(rung, shape, inputs).of_tolerance <= 1
+    variant, shape, inputs = edge
+    assert check(variant, shape, inputs).of_tolerance <= 1
 
 
-def test_the_reference_says_what_the_specification_says(ladder):
+def test_the_reference_says_what_the_specification_says(suite):
     """The float64 reference itself gives the values that are laid down for the edges."""
 
     def of(x: np.ndarray) -> np.ndarray:
-        return ladder.operators[OPERATOR].reference({"x": x.astype(np.float64)}, {})["y"]
+        return suite.operators[OPERATOR].reference({"x": x.astype(np.float64)}, {})["y"]
 
     y = of(one_row_masked())
     assert np.isnan(y[0]).all()
@@ -154,55 +154,55 @@ def test_the_reference_says_what_the_specification_says(ladder):
     assert y[0, 0] == pytest.approx(5.35e-38, rel=1e-2)
 
 
-def test_c08_a_row_sums_to_one(device, ladder, rung_outputs):
+def test_c08_a_row_sums_to_one(device, suite, variant_outputs):
     """The sum of a uniform row is 1 within a tolerance that grows with its length: N roundings of 2^-24 each."""
-    for rung in ladder.family(ladder.operators[OPERATOR]):
+    for variant in suite.family(suite.operators[OPERATOR]):
         for columns in (2048, 65537, 262144):
             shape = Shape(1, columns)
-            if rung.broken_limit(shape) is None:
-                y = rung_outputs(rung, shape, {"x": constant(0.25, columns)[:1]})["y"]
+            if variant.broken_limit(shape) is None:
+                y = variant_outputs(variant, shape, {"x": constant(0.25, columns)[:1]})["y"]
                 assert abs(float(y.astype(np.float64).sum()) - 1) < 1e-5 + columns * 2.0**-24
 
 
-def test_c07_flushed_results_are_zero_or_right(device, ladder, rung_outputs):
+def test_c07_flushed_results_are_zero_or_right(device, suite, variant_outputs):
     """Results under the smallest normal float32 are exactly 0 or right to the tolerance; nothing else."""
     x = long_tail()
     shape = Shape(*x.shape)
-    want = ladder.operators[OPERATOR].reference({"x": x.astype(np.float64)}, {})["y"]
-    for rung in ladder.family(ladder.operators[OPERATOR]):
-        y = rung_outputs(rung, shape, {"x": x})["y"].astype(np.float64)
+    want = suite.operators[OPERATOR].reference({"x": x.astype(np.float64)}, {})["y"]
+    for variant in suite.family(suite.operators[OPERATOR]):
+        y = variant_outputs(variant, shape, {"x": x})["y"].astype(np.float64)
         tiny = want < np.finfo(np.float32).tiny
         assert tiny.any()
         assert ((y[tiny] == 0) | np.isclose(y[tiny], want[tiny], rtol=2e-3, atol=0)).all()
         assert np.allclose(y[~tiny], want[~tiny], rtol=2e-3, atol=0)
 
 
-def test_masked_values_are_exactly_zero(device, ladder, rung_outputs):
+def test_masked_values_are_exactly_zero(device, suite, variant_outputs):
     """-inf among finite values gives exactly 0, not something small."""
     for where in (slice(0, N // 2), slice(1024, 1028), slice(5, None, 256), slice(0, N - 1)):
         x = masked(where)
-        for rung in ladder.family(ladder.operators[OPERATOR]):
-            y = rung_outputs(rung, Shape(*x.shape), {"x": x})["y"]
+        for variant in suite.family(suite.operators[OPERATOR]):
+            y = variant_outputs(variant, Shape(*x.shape), {"x": x})["y"]
             assert (y[:, where] == 0).all()
             assert np.allclose(y.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_inputs_are_what_they_are_meant_to_be(ladder):
+def test_inputs_are_what_they_are_meant_to_be(suite):
     """The sum of exp(x - max) of the uniform inputs is 0.166254 N in expectation."""
-    from pytest_roofline.check import make_inputs
+    from pytest_roofline.run.check import make_inputs
 
-    x = make_inputs(ladder.operators[OPERATOR], Shape(64, N))["x"].astype(np.float64)
+    x = make_inputs(suite.operators[OPERATOR], Shape(64, N))["x"].astype(np.float64)
     assert x.min() >= -3
     assert x.max() < 3
     sums = np.exp(x - 3).sum(axis=1) / N
     assert sums.mean() == pytest.approx(0.166254, rel=0.01)
 
 
-def test_a_nan_answer_fails(ladder):
+def test_a_nan_answer_fails(suite):
     """The checker rejects NaN where the reference is finite, and a finite value where the reference is NaN."""
-    from pytest_roofline.check import compare
+    from pytest_roofline.run.check import compare
 
-    operator = ladder.operators[OPERATOR]
+    operator = suite.operators[OPERATOR]
     right, nan = np.full((1, 4), 0.25), np.full((1, 4), np.nan)
     rows = np.arange(1)
     assert compare(operator, "y", right, right, rows, 4).absolute == 0

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.check import check
+from pytest_roofline.run.check import check
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "correctness")]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def ahead(request, roofline_session, ladder):
+def ahead(request, roofline_session, suite):
     """Starts compute-sanitizer for all tests of a file; a worker of pytest-xdist does not know which are its own."""
     from mutant import SHAPE
 
     calls = []
     if not roofline_session.missing and not hasattr(request.config, "workerinput"):
-        card = roofline_session.gpu.card
+        gpu = roofline_session.cuda.gpu
         mutants = {
             item.callspec.params["mutant"]
             for item in request.session.items
@@ -30,8 +30,8 @@ def ahead(request, roofline_session, ladder):
 
         def call(mutant):
             volatile = mutant.tool == "racecheck"
-            images = mutant.images(ladder, card, volatile=volatile)
-            return ladder.rung(mutant.rung), mutant.tool, SHAPE, volatile, images
+            images = mutant.images(suite, gpu, volatile=volatile)
+            return suite.variant(mutant.variant), mutant.tool, SHAPE, volatile, images
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             calls = list(pool.map(call, mutants))
@@ -40,17 +40,17 @@ def ahead(request, roofline_session, ladder):
 
 
 @pytest.fixture
-def answers(device, roofline_session, ladder):
+def answers(device, roofline_session, suite):
     """``answers(mutant, shape, inputs=None, clusters=False)`` is the correctness check on the mutant's image.
 
     With ``clusters`` on a device that has them.
     """
 
     def run(mutant, shape, inputs=None, clusters=False):
-        rung = ladder.rung(mutant.rung)
-        used = roofline_session.device_for(rung, shape)
-        if clusters and not used.card.has_clusters:
+        variant = suite.variant(mutant.variant)
+        used = roofline_session.device_for(variant, shape)
+        if clusters and not used.gpu.has_clusters:
             used = roofline_session.newer_simulator
-        check(used, ladder, rung, shape, inputs, mutant.images(ladder, used.card, shape))
+        check(used, suite, variant, shape, inputs, mutant.images(suite, used.gpu, shape))
 
     return run

@@ -11,73 +11,73 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_roofline.arguments import check_parameters
-from pytest_roofline.cards import Card, card
-from pytest_roofline.check import Job
-from pytest_roofline.compile import Image, compile_source
+from pytest_roofline.build.nvrtc import Image, compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.declare.suite import Shape, Suite, Variant
 from pytest_roofline.errors import WrongAnswerError
-from pytest_roofline.gpu.sanitizer_report import FINDINGS
-from pytest_roofline.ladder import Ladder, Rung, Shape
+from pytest_roofline.hardware.gpus import Gpu, gpu
+from pytest_roofline.run.arguments import check_parameters
+from pytest_roofline.run.check import Job
+from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
-from pytest_roofline.sim.traffic import Counts, by_buffer
-from pytest_roofline.source import Source
+from pytest_roofline.sim.observe.traffic import Counts, by_buffer
 
 REDUCE, ROW, VECTOR = "reduce.cuh", "../row.cuh", "vector.cuh"  # as the first file that includes them names them
 NORM, SOFTMAX, LONG_SOFTMAX = "norm.cuh", "softmax.cuh", "long.cuh"
 SHAPE = Shape(8, 1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
-H200 = card("h200")
+H200 = gpu("h200")
 Edit = tuple[str, str, str, int | None]
 Answers = Callable[..., Any]  # the fixture of that name
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``edits`` are (file, old, new, occurrence); file "" is the rung's own source. ``tool`` of the sanitizer."""
+    """``edits`` are (file, old, new, occurrence); file "" is the variant's own source. ``tool`` of the sanitizer."""
 
     name: str
-    rung: str
+    variant: str
     edits: tuple[Edit, ...]
     tool: str = "memcheck"
 
     def __str__(self) -> str:
-        return f"{self.rung}-{self.name}"
+        return f"{self.variant}-{self.name}"
 
-    def source(self, ladder: Ladder, path: str = "") -> Source:
-        source = Source.read(ladder.root / (path or ladder.rung(self.rung).source))
+    def source(self, suite: Suite, path: str = "") -> Source:
+        source = Source.read(suite.root / (path or suite.variant(self.variant).source))
         for file, old, new, occurrence in self.edits:
             source = source.replaced(old, new, file, occurrence)
         return source
 
-    def images(self, ladder: Ladder, on: Card, shape: Shape = SHAPE, volatile: bool = False) -> dict[str, Image]:
-        """Images of all sources of the rung at ``shape``; an edit of a header applies to each of them."""
-        rung = ladder.rung(self.rung).at(shape, on)
+    def images(self, suite: Suite, on: Gpu, shape: Shape = SHAPE, volatile: bool = False) -> dict[str, Image]:
+        """Images of all sources of the variant at ``shape``; an edit of a header applies to each of them."""
+        variant = suite.variant(self.variant).at(shape, on)
         images = {}
-        for launch in rung.launches:
-            path = rung.source_of(launch)
-            mutated = path == rung.source or bool(self.edits[0][0])
-            source = self.source(ladder, path) if mutated else Source.read(ladder.root / path)
+        for launch in variant.launches:
+            path = variant.source_of(launch)
+            mutated = path == variant.source or bool(self.edits[0][0])
+            source = self.source(suite, path) if mutated else Source.read(suite.root / path)
             source = source.with_volatile_shared() if volatile else source
             images[path] = compile_source(source, on.arch, defines=launch.defines)
         return images
 
-    def assert_applies(self, ladder: Ladder, shape: Shape = SHAPE) -> None:
+    def assert_applies(self, suite: Suite, shape: Shape = SHAPE) -> None:
         """It differs from the shipped source by its edit, compiles, and takes the same parameters."""
-        rung = ladder.rung(self.rung).at(shape, H200)
-        images = self.images(ladder, H200, shape)
-        assert self.source(ladder) != Source.read(ladder.root / rung.source)
-        for launch in rung.launches:
-            check_parameters(rung, launch, images[rung.source_of(launch)])
+        variant = suite.variant(self.variant).at(shape, H200)
+        images = self.images(suite, H200, shape)
+        assert self.source(suite) != Source.read(suite.root / variant.source)
+        for launch in variant.launches:
+            check_parameters(variant, launch, images[variant.source_of(launch)])
 
 
-def one(name: str, rung: str, old: str, new: str, file: str = "", occurrence: int | None = None) -> Mutant:
-    return Mutant(name, rung, ((file, old, new, occurrence),))
+def one(name: str, variant: str, old: str, new: str, file: str = "", occurrence: int | None = None) -> Mutant:
+    return Mutant(name, variant, ((file, old, new, occurrence),))
 
 
-def everywhere(name: str, rung: str, old: str, new: str, times: int, file: str = "") -> Mutant:
+def everywhere(name: str, variant: str, old: str, new: str, times: int, file: str = "") -> Mutant:
     """Each of the ``times`` occurrences replaced; ``new`` does not contain ``old``."""
     first: Edit = (file, old, new, 0)
-    return Mutant(name, rung, ((file, old, new, times - 1), *(first,) * (times - 1)))
+    return Mutant(name, variant, ((file, old, new, times - 1), *(first,) * (times - 1)))
 
 
 def over(mutants: Iterable[Mutant]) -> pytest.MarkDecorator:
@@ -92,11 +92,11 @@ def rising(columns: int = 4096) -> dict[str, np.ndarray]:
     return {"x": (np.float32(0.02) * np.arange(columns, dtype=np.float32))[None, :].repeat(2, axis=0)}
 
 
-def counted_of_x(ladder: Ladder, rung: Rung, shape: Shape, mutant: Mutant | None = None) -> Counts:
-    """What the simulator counts of the accesses to x, in ``rung`` as shipped or in the mutant."""
+def counted_of_x(suite: Suite, variant: Variant, shape: Shape, mutant: Mutant | None = None) -> Counts:
+    """What the simulator counts of the accesses to x, in ``variant`` as shipped or in the mutant."""
     device = SimDevice("h200")
-    images: Mapping[str, Image] | None = mutant.images(ladder, device.card, shape) if mutant else None
-    Job(device, ladder, rung, shape, images=images).run()
+    images: Mapping[str, Image] | None = mutant.images(suite, device.gpu, shape) if mutant else None
+    Job(device, suite, variant, shape, images=images).run()
     buffers = by_buffer(device.take_launches())
     (found,) = [counts for name, counts in buffers.items() if name.startswith("argument 0 of ")]
     return found
@@ -123,12 +123,12 @@ def only_minus_infinity_sees(answers: Answers, mutant: Mutant, columns: int = 10
         answers(mutant, Shape(2, columns), constant(-math.inf, columns))
 
 
-def answers_or_memcheck_see(answers: Answers, mutant: Mutant, ladder: Ladder, device: Any, sanitize: Any) -> None:
+def answers_or_memcheck_see(answers: Answers, mutant: Mutant, suite: Suite, device: Any, sanitize: Any) -> None:
     """With idle threads in the last trip the answers are wrong, or memcheck sees the access."""
     with contextlib.suppress(SimulationError):  # what it found is asked for below
         try:
             answers(mutant, SHAPE)
         except WrongAnswerError:
             return
-    report = sanitize(ladder.rung(mutant.rung), "memcheck", SHAPE, images=mutant.images(ladder, device.card))
+    report = sanitize(suite.variant(mutant.variant), "memcheck", SHAPE, images=mutant.images(suite, device.gpu))
     assert report.verdict == FINDINGS, str(report)

@@ -21,23 +21,23 @@ from mutant import (
     over,
 )
 
-from pytest_roofline.check import TILE_ABOVE, Job, check, images_of
-from pytest_roofline.device import SIMULATED
+from pytest_roofline.build.static import check_accesses, check_resources
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
-from pytest_roofline.gpu.child import run_child, rung_job
-from pytest_roofline.gpu.sanitizer_report import FINDINGS
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.check import TILE_ABOVE, Job, check, images_of
+from pytest_roofline.run.device import SIMULATED
+from pytest_roofline.run.gpu.child import run_child, variant_job
+from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
-from pytest_roofline.static import check_accesses, check_resources
 
 HEADER = "../reduce.cuh"
 MINUS_INFINITY = "-__int_as_float(0x7f800000)"
 
 # The barriers of reduce.cuh in order: two in block_sum, two in block_max, two in block_merge.
 BARRIERS = [
-    Mutant(f"barrier-{number}", rung, ((HEADER, "__syncthreads();", ";", number),), tool="racecheck")
-    for number, rung in enumerate(("n3", "n3", "s1", "s1", "s3", "s3"))
+    Mutant(f"barrier-{number}", variant, ((HEADER, "__syncthreads();", ";", number),), tool="racecheck")
+    for number, variant in enumerate(("n3", "n3", "s1", "s1", "s3", "s3"))
 ]
 
 XOR, DOWN = "__shfl_xor_sync(ALL_LANES, v, offset)", "__shfl_down_sync(ALL_LANES, v, offset)"
@@ -51,7 +51,7 @@ SHUFFLES = [
 EMPTY_INFINITY = f"MaxSum v = {{{MINUS_INFINITY}, 0.0f}};"
 THREAD_IDENTITY = [one("infinity-in-a-thread", r, "MaxSum v = EMPTY;", EMPTY_INFINITY) for r in ("s2", "s3", "s4")]
 STAGE_IDENTITY = [
-    one("infinity-in-the-second-stage", r, "v = EMPTY;", f"v = {{{MINUS_INFINITY}, 0.0f}};", HEADER)
+    one("infinity-in-the-second-workload", r, "v = EMPTY;", f"v = {{{MINUS_INFINITY}, 0.0f}};", HEADER)
     for r in ("s2", "s3", "s4")
 ]
 LOWEST = "constexpr float LOWEST = -3.402823466e+38f;"
@@ -117,47 +117,47 @@ ALL += [m for group in (MERGE_GUARD, BARRIERS, NARROW_OFFSET, RUNNING_INDEX, REA
 
 
 @over(ALL)
-def test_a_mutant_applies_and_compiles(ladder, mutant):
+def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(ladder)
+    mutant.assert_applies(suite)
 
 
-def test_an_edit_that_does_not_apply_is_an_error(ladder):
+def test_an_edit_that_does_not_apply_is_an_error(suite):
     """Text that is not there, or there more often than said, makes no mutant."""
     with pytest.raises(CompileError, match="occurs 0 times"):
-        one("gone", "n3", "no such text", "").source(ladder)
+        one("gone", "n3", "no such text", "").source(suite)
     with pytest.raises(CompileError, match="occurs 6 times, wanted exactly once"):
-        one("many", "n3", "__syncthreads();", ";", HEADER).source(ladder)
+        one("many", "n3", "__syncthreads();", ";", HEADER).source(suite)
     with pytest.raises(CompileError, match="occurs 6 times, wanted number 6"):
-        one("past", "n3", "__syncthreads();", ";", HEADER, 6).source(ladder)
+        one("past", "n3", "__syncthreads();", ";", HEADER, 6).source(suite)
 
 
 @over(RUNNING_INDEX)
-def test_a_running_index_is_caught_by_the_stack_frame(ladder, mutant):
+def test_a_running_index_is_caught_by_the_stack_frame(suite, mutant):
     """A run-time index into the register array moves it to local memory, and the static check says so."""
-    rung = ladder.rung(mutant.rung)
-    image = mutant.images(ladder, H200)[rung.source]
+    variant = suite.variant(mutant.variant)
+    image = mutant.images(suite, H200)[variant.source]
     with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
-        check_resources(rung.launches[0], image)
+        check_resources(variant.launches[0], image)
 
 
 @over(READ_TWICE)
-def test_a_second_read_is_caught_by_the_count_of_loads(ladder, mutant):
+def test_a_second_read_is_caught_by_the_count_of_loads(suite, mutant):
     """Reading x again instead of the registers shows in the number of global loads in the PTX."""
-    rung = ladder.rung(mutant.rung).at(SHAPE, H200)
+    variant = suite.variant(mutant.variant).at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"global loads of 4 bytes.*each once, are"):
-        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200)[rung.source])
-    assert counted_of_x(ladder, rung, SHAPE, mutant).bytes == 8 * 8 * 1000
+        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
+    assert counted_of_x(suite, variant, SHAPE, mutant).bytes == 8 * 8 * 1000
 
 
 @over(SCALAR_LOADS)
-def test_scalar_loads_are_caught_by_their_width(ladder, mutant):
+def test_scalar_loads_are_caught_by_their_width(suite, mutant):
     """Four scalar loads in place of one float4 show in the widths of the global loads in the PTX."""
-    rung = ladder.rung(mutant.rung).at(SHAPE, H200)
+    variant = suite.variant(mutant.variant).at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"others of \{4: 32\} bytes; declared is a width of 16"):
-        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200)[rung.source])
+        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
     full = Shape(8, 1024)
-    scalar, vector = counted_of_x(ladder, rung, full, mutant), counted_of_x(ladder, rung, full)
+    scalar, vector = counted_of_x(suite, variant, full, mutant), counted_of_x(suite, variant, full)
     assert scalar.bytes == vector.bytes
     assert scalar.requests == 4 * vector.requests
 
@@ -181,7 +181,7 @@ def test_minus_infinity_in_a_thread_is_caught_by_the_answers(answers, mutant):
 
 
 @over(STAGE_IDENTITY)
-def test_minus_infinity_in_the_second_stage_is_caught_by_the_answers(answers, mutant):
+def test_minus_infinity_in_the_second_workload_is_caught_by_the_answers(answers, mutant):
     """The idle lanes of warp 0 merge two empty summaries at any N."""
     for columns in (4, 1000, 2048):
         with pytest.raises(WrongAnswerError, match="got nan"):
@@ -201,9 +201,9 @@ def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
 
 
 @over(BOUNDARY)
-def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
+def test_a_dropped_boundary_is_caught(answers, mutant, suite, device, sanitize):
     """N = 1000 leaves idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
-    answers_or_memcheck_see(answers, mutant, ladder, device, sanitize)
+    answers_or_memcheck_see(answers, mutant, suite, device, sanitize)
 
 
 @over(MERGE_GUARD)
@@ -213,24 +213,24 @@ def test_an_unguarded_merge_is_caught_by_a_row_of_minus_infinity(answers, mutant
 
 
 @over(NARROW_OFFSET)
-def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, ladder, device):
+def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, device):
     """Past 2^31 elements the offset wraps and the child faults or answers wrong; apart, for a fault ends a process."""
     shape = Shape(2**31 // 8192 + 9, 8192)
-    rung = ladder.rung(mutant.rung).at(shape, device.card)
-    images = mutant.images(ladder, device.card, shape)
+    variant = suite.variant(mutant.variant).at(shape, device.gpu)
+    images = mutant.images(suite, device.gpu, shape)
     assert max(2**31, TILE_ABOVE) < shape.M * shape.N
     if device.evidence == SIMULATED:
-        assert check(device, ladder, rung, shape).of_tolerance <= 1
+        assert check(device, suite, variant, shape).of_tolerance <= 1
         with pytest.raises(SimulationError, match=r"memory in .*access of \d+ bytes at"):
-            check(device, ladder, rung, shape, None, images)
+            check(device, suite, variant, shape, None, images)
         return
-    declared = ladder.root / "ladder.py"
-    good = run_child(rung_job(declared, rung, shape, images_of(ladder, rung, device.arch), device.index))
+    declared = suite.root / "suite.py"
+    good = run_child(variant_job(declared, variant, shape, images_of(suite, variant, device.arch), device.index))
     assert good.proof is not None
     if good.proof.error is not None and "DeviceMemoryError" in good.proof.error:
         pytest.skip(f"not checked: {shape} needs 17.2 GB: {good.proof.error}")
     assert good.proof.verified is True, good
-    bad = run_child(rung_job(declared, rung, shape, images, device.index))
+    bad = run_child(variant_job(declared, variant, shape, images, device.index))
     assert bad.proof is not None, bad
     assert bad.proof.verified is not True, bad
     assert bad.proof.error is not None
@@ -239,10 +239,12 @@ def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, ladder, de
 
 @pytest.mark.sanitizer
 @over(BARRIERS)
-def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, sanitize):
+def test_a_removed_barrier_is_caught_by_racecheck(mutant, suite, device, sanitize):
     """The race shows in the volatile build at the latest; in the plain one the racy access may be optimised away."""
-    rung = ladder.rung(mutant.rung)
-    report = sanitize(rung, "racecheck", SHAPE, volatile=True, images=mutant.images(ladder, device.card, volatile=True))
+    variant = suite.variant(mutant.variant)
+    report = sanitize(
+        variant, "racecheck", SHAPE, volatile=True, images=mutant.images(suite, device.gpu, volatile=True)
+    )
     assert report.verdict == FINDINGS, str(report)
     files = {file for finding in report.findings for file, _ in finding.sources()}
     assert files == {"reduce.cuh"}, str(report)
@@ -250,11 +252,11 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, saniti
 
 @pytest.mark.sanitizer
 @over(BARRIERS)
-def test_the_second_schedule_finds_the_same_races(mutant, ladder):
+def test_the_second_schedule_finds_the_same_races(mutant, suite):
     """A removed barrier gives the same set of pairs of source lines whichever lanes and blocks of code go first."""
-    rung, found = ladder.rung(mutant.rung), []
+    variant, found = suite.variant(mutant.variant), []
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        Job(device, ladder, rung, SHAPE, images=mutant.images(ladder, device.card, volatile=True)).run()
+        Job(device, suite, variant, SHAPE, images=mutant.images(suite, device.gpu, volatile=True)).run()
         found.append({(finding.kind, finding.severity, finding.places) for finding in device.take_findings()})
     assert found[0] == found[1] != set()

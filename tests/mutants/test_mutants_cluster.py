@@ -1,4 +1,4 @@
-"""Teeth against faults of the rungs that split a row over a cluster of blocks and copy it asynchronously.
+"""Teeth against faults of the variants that split a row over a cluster of blocks and copy it asynchronously.
 
 The simulator starts all blocks of a cluster together, in lockstep, and keeps their shared memory to the end; so what
 one block reads of another's writing is held against the barriers of the cluster that both have passed. Not seen: an
@@ -10,15 +10,15 @@ from __future__ import annotations
 import pytest
 from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
 
-from pytest_roofline.check import Job
+from pytest_roofline.build.static import check_accesses
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.check import Job
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
-from pytest_roofline.static import check_accesses
 
 SPLIT = Shape(8, 20000)  # over four blocks in n8, s8 and s9, two in a2
-RUNGS = ("n8", "s8", "a2")
+VARIANTS = ("n8", "s8", "a2")
 
 ARRIVE = (ROW, "        cluster_arrive();  //", "        //", None)
 WAIT = (ROW, "        cluster_wait();    //", "        //", None)
@@ -31,37 +31,37 @@ BLOCK_BARRIER = (
 )
 
 NO_ORDER = [
-    *(Mutant("no-cluster-barrier", rung, (ARRIVE, WAIT)) for rung in RUNGS),
-    *(Mutant("cluster-barrier-without-wait", rung, (WAIT,)) for rung in RUNGS),
-    *(one("no-first-wait", rung, "\n    cluster_wait();", "\n", ROW, at) for rung, at in FIRST_WAIT.items()),
+    *(Mutant("no-cluster-barrier", variant, (ARRIVE, WAIT)) for variant in VARIANTS),
+    *(Mutant("cluster-barrier-without-wait", variant, (WAIT,)) for variant in VARIANTS),
+    *(one("no-first-wait", variant, "\n    cluster_wait();", "\n", ROW, at) for variant, at in FIRST_WAIT.items()),
     *(
-        Mutant("no-first-barrier", rung, (("", *ARRIVES_FIRST), (ROW, "\n    cluster_wait();", "\n", at)))
-        for rung, at in FIRST_WAIT.items()
+        Mutant("no-first-barrier", variant, (("", *ARRIVES_FIRST), (ROW, "\n    cluster_wait();", "\n", at)))
+        for variant, at in FIRST_WAIT.items()
     ),
-    *(one("barrier-of-the-block-alone", rung, *BLOCK_BARRIER) for rung in RUNGS),
+    *(one("barrier-of-the-block-alone", variant, *BLOCK_BARRIER) for variant in VARIANTS),
 ]
 NO_ARRIVAL = [
-    *(Mutant("cluster-barrier-without-arrival", rung, (ARRIVE,)) for rung in RUNGS),
-    *(one("no-first-arrival", rung, *ARRIVES_FIRST[:2]) for rung in FIRST_WAIT),
+    *(Mutant("cluster-barrier-without-arrival", variant, (ARRIVE,)) for variant in VARIANTS),
+    *(one("no-first-arrival", variant, *ARRIVES_FIRST[:2]) for variant in FIRST_WAIT),
 ]
 WRONG_HANDS = [
-    *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in RUNGS),
-    *(one("partials-on-top-of-others", r, "4 * (at.rank * ROW_WARPS + at.warp)", "4 * at.warp", ROW) for r in RUNGS),
-    *(one("partials-to-one-block-fewer", r, "at.lane < CLUSTER", "at.lane < CLUSTER - 1", ROW) for r in RUNGS),
-    *(one("last-lanes-left-out", r, "lane % LANES * OWN", "lane % (LANES / 2) * OWN", ROW) for r in RUNGS),
-    *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in RUNGS),
+    *(one("partials-to-the-own-block", r, '"r"(at.lane));', '"r"(at.rank));', ROW) for r in VARIANTS),
+    *(one("partials-on-top-of-others", r, "4 * (at.rank * ROW_WARPS + at.warp)", "4 * at.warp", ROW) for r in VARIANTS),
+    *(one("partials-to-one-block-fewer", r, "at.lane < CLUSTER", "at.lane < CLUSTER - 1", ROW) for r in VARIANTS),
+    *(one("last-lanes-left-out", r, "lane % LANES * OWN", "lane % (LANES / 2) * OWN", ROW) for r in VARIANTS),
+    *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in VARIANTS),
 ]
 MANY_WARPS = Shape(2, 200000)  # of a row: at least 128, of which a lane takes several
 LANES = "PLACES / OWN < WARP ? PLACES / OWN : WARP"
 TOO_FEW = [
-    *(one("more-lanes-than-a-warp", r, LANES, "PLACES / OWN", ROW) for r in RUNGS),
-    *(one("one-round", r, "round < PLACES;", "round < 0;", ROW) for r in RUNGS),
+    *(one("more-lanes-than-a-warp", r, LANES, "PLACES / OWN", ROW) for r in VARIANTS),
+    *(one("one-round", r, "round < PLACES;", "round < 0;", ROW) for r in VARIANTS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
 LAST_FACTOR = one("last-factor-dropped", "s8", "__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s", LONG_SOFTMAX)
 COPIES = [
-    one("copies-not-waited-for", rung, "    finish_copies();\n", "", file)
-    for rung, file in (("n8", ""), ("s8", LONG_SOFTMAX), ("s9", LONG_SOFTMAX))
+    one("copies-not-waited-for", variant, "    finish_copies();\n", "", file)
+    for variant, file in (("n8", ""), ("s8", LONG_SOFTMAX), ("s9", LONG_SOFTMAX))
 ]
 READ_TWICE = one(
     "x-read-twice",
@@ -74,41 +74,41 @@ NARROW = (
     'for (int i = 0; i < 4; ++i) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(there + 4 * i), '
     '"l"(reinterpret_cast<const float*>(from) + i) : "memory");'
 )
-SCALAR_COPIES = [one("scalar-copies", rung, ASYNC, NARROW, "vector.cuh") for rung in ("n8", "s8")]
+SCALAR_COPIES = [one("scalar-copies", variant, ASYNC, NARROW, "vector.cuh") for variant in ("n8", "s8")]
 
 ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, *TOO_FEW, SUMS, LAST_FACTOR, *COPIES, READ_TWICE, *SCALAR_COPIES]
 
 
-def simulated(ladder, mutant, shape=SPLIT, reverse=False):
+def simulated(suite, mutant, shape=SPLIT, reverse=False):
     """What the simulator finds in the mutant, under the one schedule or the other."""
     device = SimDevice("h200", reverse=reverse)
-    job = Job(device, ladder, ladder.rung(mutant.rung), shape, images=mutant.images(ladder, device.card, shape))
+    job = Job(device, suite, suite.variant(mutant.variant), shape, images=mutant.images(suite, device.gpu, shape))
     job.run()
     return device.take_findings()
 
 
 @over(ALL)
-def test_a_mutant_applies_and_compiles(ladder, mutant):
+def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, and compiles as a cluster with the same parameters."""
-    assert max(launch.at(SPLIT, H200).cluster for launch in ladder.rung(mutant.rung).launches) > 1
-    mutant.assert_applies(ladder, SPLIT)
+    assert max(launch.at(SPLIT, H200).cluster for launch in suite.variant(mutant.variant).launches) > 1
+    mutant.assert_applies(suite, SPLIT)
 
 
 @over(NO_ORDER)
-def test_a_missing_order_between_blocks_is_caught(ladder, mutant):
+def test_a_missing_order_between_blocks_is_caught(suite, mutant):
     """A block that may go on before the others wrote, or write before they run, races, whatever order is simulated."""
     for reverse in (False, True):
-        found = simulated(ladder, mutant, reverse=reverse)
+        found = simulated(suite, mutant, reverse=reverse)
         assert {finding.kind for finding in found} <= {"race", "uninitialised"}, found
         assert "race" in {finding.kind for finding in found}, found
         assert {place.partition(":")[0] for finding in found for place in finding.places} == {"row.cuh"}, found
 
 
 @over(NO_ARRIVAL)
-def test_a_missing_arrival_is_caught_as_a_barrier_that_nobody_passes(ladder, mutant):
+def test_a_missing_arrival_is_caught_as_a_barrier_that_nobody_passes(suite, mutant):
     """A wait for an arrival that never comes is reported under both schedules; on a GPU it would hang."""
     for reverse in (False, True):
-        found = simulated(ladder, mutant, reverse=reverse)
+        found = simulated(suite, mutant, reverse=reverse)
         assert [finding.kind for finding in found] == ["barrier"], found
         assert "a cluster barrier that part of the cluster never reaches" in found[0].message
 
@@ -137,32 +137,32 @@ def test_a_dropped_rescale_between_blocks_is_caught_by_rising_rows(answers, muta
 
 
 @over(COPIES)
-def test_copies_that_are_not_waited_for_are_caught_as_uninitialised(ladder, mutant):
+def test_copies_that_are_not_waited_for_are_caught_as_uninitialised(suite, mutant):
     """Until an asynchronous copy is waited for its shared memory holds what it held: nothing, here."""
     for shape in (SHAPE, SPLIT):
-        found = simulated(ladder, mutant, shape)
+        found = simulated(suite, mutant, shape)
         assert {finding.kind for finding in found} == {"uninitialised"}, found
 
 
-def test_a_second_read_is_caught_by_the_traffic(ladder):
+def test_a_second_read_is_caught_by_the_traffic(suite):
     """In a loop over the row a second read can't be counted in the PTX; the simulator counts its bytes."""
-    rung = ladder.rung("n8").at(SPLIT, H200)
-    check_accesses(rung, rung.launches[0], READ_TWICE.images(ladder, H200, SPLIT)[rung.source])
-    assert counted_of_x(ladder, rung, SPLIT).bytes == 4 * 8 * 20000
-    assert counted_of_x(ladder, rung, SPLIT, READ_TWICE).bytes == 2 * 4 * 8 * 20000
+    variant = suite.variant("n8").at(SPLIT, H200)
+    check_accesses(variant, variant.launches[0], READ_TWICE.images(suite, H200, SPLIT)[variant.source])
+    assert counted_of_x(suite, variant, SPLIT).bytes == 4 * 8 * 20000
+    assert counted_of_x(suite, variant, SPLIT, READ_TWICE).bytes == 2 * 4 * 8 * 20000
 
 
 @over(SCALAR_COPIES)
-def test_scalar_copies_are_caught_by_their_requests(ladder, mutant):
+def test_scalar_copies_are_caught_by_their_requests(suite, mutant):
     """Copies of 4 bytes where 16 are declared take four times the requests for the same bytes of x."""
-    rung = ladder.rung(mutant.rung).at(SPLIT, H200)
-    scalar, vector = counted_of_x(ladder, rung, SPLIT, mutant), counted_of_x(ladder, rung, SPLIT)
+    variant = suite.variant(mutant.variant).at(SPLIT, H200)
+    scalar, vector = counted_of_x(suite, variant, SPLIT, mutant), counted_of_x(suite, variant, SPLIT)
     assert scalar.bytes == vector.bytes
     assert scalar.requests == 4 * vector.requests
 
 
-def test_scalar_copies_of_the_only_input_are_caught_by_their_width(ladder):
+def test_scalar_copies_of_the_only_input_are_caught_by_their_width(suite):
     """Where nothing else is loaded the static check has no access of the declared width left. n8 loads w at it."""
-    rung, mutant = ladder.rung("s8").at(SPLIT, H200), SCALAR_COPIES[1]
+    variant, mutant = suite.variant("s8").at(SPLIT, H200), SCALAR_COPIES[1]
     with pytest.raises(StaticCheckError, match=r"0 global loads of 16 bytes.*declared is a width of 16 bytes"):
-        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200, SPLIT)[rung.source])
+        check_accesses(variant, variant.launches[0], mutant.images(suite, H200, SPLIT)[variant.source])

@@ -1,4 +1,4 @@
-"""Teeth against faults of the rungs of one block: n5, n6, s5, s6, s7 and what they share in row.cuh."""
+"""Teeth against faults of the variants of one block: n5, n6, s5, s6, s7 and what they share in row.cuh."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from mutant import (
     over,
 )
 
-from pytest_roofline.check import Job
+from pytest_roofline.build.static import check_accesses, check_resources
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
-from pytest_roofline.gpu.sanitizer_report import FINDINGS
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.check import Job
+from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.static import check_accesses, check_resources
 
 BARRIERS = [
-    Mutant("row-barrier", rung, ((ROW, "__syncthreads();", ";", None),), tool="racecheck") for rung in ("n6", "s6")
+    Mutant("row-barrier", variant, ((ROW, "__syncthreads();", ";", None),), tool="racecheck")
+    for variant in ("n6", "s6")
 ]
 FILL_SUM = "    fill_up(partial, 0.0f);\n"
 FILL_MAXIMUM = "    fill_up(maximum, EMPTY.m);\n"
@@ -122,18 +123,18 @@ ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS
 
 
 @over(ALL)
-def test_a_mutant_applies_and_compiles(ladder, mutant):
+def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(ladder)
+    mutant.assert_applies(suite)
 
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
 @over(BARRIERS)
-def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, sanitize, volatile):
+def test_a_removed_barrier_is_caught_by_racecheck(mutant, suite, device, sanitize, volatile):
     """Without the one barrier of a row the partials race, in the plain build as in the volatile one."""
-    images = mutant.images(ladder, device.card, volatile=volatile)
-    report = sanitize(ladder.rung(mutant.rung), "racecheck", SHAPE, volatile=volatile, images=images)
+    images = mutant.images(suite, device.gpu, volatile=volatile)
+    report = sanitize(suite.variant(mutant.variant), "racecheck", SHAPE, volatile=volatile, images=images)
     assert report.verdict == FINDINGS, str(report)
     # compute-sanitizer names no file for what is inlined from a lambda, here the read of the partials.
     named = {file for finding in report.findings for file, _ in finding.sources() if file}
@@ -142,20 +143,20 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, ladder, device, saniti
 
 @pytest.mark.sanitizer
 @over(BARRIERS)
-def test_the_second_schedule_finds_the_race_too(mutant, ladder):
+def test_the_second_schedule_finds_the_race_too(mutant, suite):
     """The removed barrier is a race of row.cuh whichever lanes and blocks of code go first."""
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        Job(device, ladder, ladder.rung(mutant.rung), SHAPE, images=mutant.images(ladder, device.card)).run()
+        Job(device, suite, suite.variant(mutant.variant), SHAPE, images=mutant.images(suite, device.gpu)).run()
         assert any(found.kind == "race" and "row.cuh" in found.places[0] for found in device.take_findings())
 
 
 @over(NOT_FILLED)
-def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(ladder, mutant):
+def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(suite, mutant):
     """12 and 20 warps leave places of 16 and 32 free, which lanes read all the same; 4 warps leave none."""
     device = SimDevice("h200")
     for shape, kinds in ((SHAPE, set()), (Shape(4, RAGGED_COLUMNS), {"uninitialised"})):
-        Job(device, ladder, ladder.rung(mutant.rung), shape, images=mutant.images(ladder, device.card, shape)).run()
+        Job(device, suite, suite.variant(mutant.variant), shape, images=mutant.images(suite, device.gpu, shape)).run()
         assert {found.kind for found in device.take_findings()} == kinds
 
 
@@ -189,9 +190,9 @@ def test_a_dropped_rescale_is_caught_by_rising_rows(answers, mutant):
 
 
 @over(BOUNDARY)
-def test_a_dropped_boundary_is_caught(answers, mutant, ladder, device, sanitize):
+def test_a_dropped_boundary_is_caught(answers, mutant, suite, device, sanitize):
     """Idle threads in the last trip: the answers are wrong, or memcheck sees the access."""
-    answers_or_memcheck_see(answers, mutant, ladder, device, sanitize)
+    answers_or_memcheck_see(answers, mutant, suite, device, sanitize)
 
 
 @over(LOWEST_PADDING)
@@ -207,32 +208,32 @@ def test_padding_of_zero_is_caught_by_the_answers(answers, mutant):
         answers(mutant, SHAPE)
 
 
-def test_a_running_index_is_caught_by_the_stack_frame(ladder):
+def test_a_running_index_is_caught_by_the_stack_frame(suite):
     """A run-time index into the register array moves it to local memory, and the static check says so."""
-    rung = ladder.rung("n5").at(Shape(8, 8192), H200)
-    image = RUNNING_INDEX.images(ladder, H200, Shape(8, 8192))[rung.source]
+    variant = suite.variant("n5").at(Shape(8, 8192), H200)
+    image = RUNNING_INDEX.images(suite, H200, Shape(8, 8192))[variant.source]
     with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
-        check_resources(rung.launches[0], image)
+        check_resources(variant.launches[0], image)
 
 
-def test_a_second_read_is_caught_by_the_count_of_loads(ladder):
+def test_a_second_read_is_caught_by_the_count_of_loads(suite):
     """Reading x again instead of the registers shows in the number of global loads in the PTX, and in the traffic."""
-    rung = ladder.rung("n6").at(SHAPE, H200)
+    variant = suite.variant("n6").at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"6 global loads of 16 bytes.*each once, are 4"):
-        check_accesses(rung, rung.launches[0], READ_TWICE.images(ladder, H200)[rung.source])
-    assert counted_of_x(ladder, rung, SHAPE, READ_TWICE).bytes == 8 * 8 * 1000
+        check_accesses(variant, variant.launches[0], READ_TWICE.images(suite, H200)[variant.source])
+    assert counted_of_x(suite, variant, SHAPE, READ_TWICE).bytes == 8 * 8 * 1000
 
 
 @over(SCALAR_LOADS)
-def test_scalar_loads_are_caught_by_their_width(ladder, mutant):
+def test_scalar_loads_are_caught_by_their_width(suite, mutant):
     """Four scalar loads in place of a vector of 16 bytes show in the widths of the global loads in the PTX."""
-    rung = ladder.rung(mutant.rung).at(SHAPE, H200)
+    variant = suite.variant(mutant.variant).at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"loads of 16 bytes, others of \{4: \d+\} bytes; declared"):
-        check_accesses(rung, rung.launches[0], mutant.images(ladder, H200)[rung.source])
+        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
 
 
-def test_scalar_stores_are_caught_by_their_width(ladder):
+def test_scalar_stores_are_caught_by_their_width(suite):
     """Four scalar stores in place of a vector show in the widths of the global stores in the PTX."""
-    rung = ladder.rung("n6").at(SHAPE, H200)
+    variant = suite.variant("n6").at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"0 global stores of 16 bytes, others of \{4: 8\} bytes"):
-        check_accesses(rung, rung.launches[0], SCALAR_STORES.images(ladder, H200)[rung.source])
+        check_accesses(variant, variant.launches[0], SCALAR_STORES.images(suite, H200)[variant.source])

@@ -9,15 +9,15 @@ import pytest
 from mutant import LONG_SOFTMAX, NORM, SOFTMAX, VECTOR, Mutant, one, over
 from rounding import wrongly_rounded
 
-from pytest_roofline.check import Job, check
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import WrongAnswerError
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.check import Job, check
 from pytest_roofline.sim.errors import SimulationError
 
 BFLOAT, HALF = Shape(8, 1000, "bfloat16"), Shape(8, 1000, "float16")
 STAGED = [Shape(700, 1000, dtype) for dtype in ("bfloat16", "float16")]  # too many rows to be held in registers
 NARROW = Shape(8, 8, "bfloat16")  # where the rounding of h moves the mean of its squares
-RUNGS = ("n6", "s6", "n8", "s8")
+VARIANTS = ("n6", "s6", "n8", "s8")
 
 BFLOATS = "make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u))"
 SWAPPED_BFLOATS = "make_float2(__uint_as_float(word & 0xffff0000u), __uint_as_float(word << 16))"
@@ -26,10 +26,10 @@ TO_BFLOAT, TO_HALF = "cvt.rn.bf16x2.f32 %0, %1, %2;", "cvt.rn.f16x2.f32 %0, %1, 
 PACKED = [(text, text.replace("%1, %2", "%2, %1")) for text in (TO_BFLOAT, TO_HALF)]
 CUT_OFF = [(text, text.replace("rn", "rz")) for text in (TO_BFLOAT, TO_HALF)]
 SWAPPED = [
-    *((one("packed-swapped", r, *PACKED[0], VECTOR), BFLOAT) for r in RUNGS),
-    *((one("packed-swapped", r, *PACKED[1], VECTOR), HALF) for r in RUNGS),
-    *((one("read-swapped", r, BFLOATS, SWAPPED_BFLOATS, VECTOR), BFLOAT) for r in RUNGS),
-    *((one("read-swapped", r, HALVES, SWAPPED_HALVES, VECTOR), HALF) for r in RUNGS),
+    *((one("packed-swapped", r, *PACKED[0], VECTOR), BFLOAT) for r in VARIANTS),
+    *((one("packed-swapped", r, *PACKED[1], VECTOR), HALF) for r in VARIANTS),
+    *((one("read-swapped", r, BFLOATS, SWAPPED_BFLOATS, VECTOR), BFLOAT) for r in VARIANTS),
+    *((one("read-swapped", r, HALVES, SWAPPED_HALVES, VECTOR), HALF) for r in VARIANTS),
 ]
 
 NEAREST = "__uint_as_float((__float_as_uint({0}) + 0x7fff + ((__float_as_uint({0}) >> 16) & 1)) & 0xffff0000u)"
@@ -55,8 +55,8 @@ UNROUNDED = Mutant(
 )
 EXPONENTIAL = ("e[k][j] *= scale;", f"e[k][j] = {NEAREST.format('e[k][j]')} * scale;")
 ROUNDING = [
-    *((one("cut-off", r, *CUT_OFF[0], VECTOR), BFLOAT) for r in RUNGS),
-    *((one("cut-off", r, *CUT_OFF[1], VECTOR), HALF) for r in RUNGS),
+    *((one("cut-off", r, *CUT_OFF[0], VECTOR), BFLOAT) for r in VARIANTS),
+    *((one("cut-off", r, *CUT_OFF[1], VECTOR), HALF) for r in VARIANTS),
     (one("cast-before-the-weight", "n6", SCALED, CAST_FIRST, NORM), BFLOAT),
     (one("cast-before-the-weight", "n8", SCALED, CAST_FIRST), BFLOAT),
     (one("exponentials-rounded", "s6", *EXPONENTIAL, SOFTMAX), BFLOAT),
@@ -81,7 +81,10 @@ WRONG_SUMS = [
         "if (k < FULL) store<Y_LINES>(h +",
     ),
     one("h-not-written", "a1", "store(h + offset + i * WIDTH, pack(a));", ""),
-    *(one("r-ignored", rung, f"{v}[j] += b[j];", f"{v}[j] += 0.0f * b[j];") for rung, v in (("a1", "a"), ("a2", "v"))),
+    *(
+        one("r-ignored", variant, f"{v}[j] += b[j];", f"{v}[j] += 0.0f * b[j];")
+        for variant, v in (("a1", "a"), ("a2", "v"))
+    ),
     one("x-added-to-itself", "a2", "(r + offset + at", "(x + offset + at"),
     one("x-as-h", "a2", "hs[k] = pack(v);", ""),
 ]
@@ -93,9 +96,9 @@ def at(cases):
 
 
 @at(ALL)
-def test_a_mutant_applies_and_compiles(ladder, mutant, shape):
+def test_a_mutant_applies_and_compiles(suite, mutant, shape):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(ladder, shape)
+    mutant.assert_applies(suite, shape)
 
 
 @at(SWAPPED)
@@ -106,10 +109,10 @@ def test_swapped_halves_are_caught_by_the_answers(answers, mutant, shape):
 
 
 @at(ROUNDING)
-def test_a_second_rounding_is_caught_by_the_check_of_rounding(device, ladder, mutant, shape):
+def test_a_second_rounding_is_caught_by_the_check_of_rounding(device, suite, mutant, shape):
     """Cut off or rounded twice a value may be within one unit in the last place, and is not the right one rounded."""
-    rung = ladder.rung(mutant.rung)
-    job = Job(device, ladder, rung, shape, images=mutant.images(ladder, device.card, shape))
+    variant = suite.variant(mutant.variant)
+    job = Job(device, suite, variant, shape, images=mutant.images(suite, device.gpu, shape))
     job.run()
     device.synchronize()
     assert wrongly_rounded(job)["y"] > 0.005 * shape.M * shape.N
@@ -131,10 +134,10 @@ def test_a_wrong_residual_is_caught_by_the_answers(answers, mutant):
         answers(mutant, Shape(8, 1000))
 
 
-def test_a_norm_of_x_instead_of_h_is_caught_by_the_answers(device, ladder):
+def test_a_norm_of_x_instead_of_h_is_caught_by_the_answers(device, suite):
     """a1 with a second launch that is given x has a right h and a wrong y."""
-    rung = ladder.rung("a1").at(Shape(8, 1000), device.card)
-    add, norm = rung.launches
-    mutant = replace(rung, launches=(add, replace(norm, args=("x", *norm.args[1:]))))
+    variant = suite.variant("a1").at(Shape(8, 1000), device.gpu)
+    add, norm = variant.launches
+    mutant = replace(variant, launches=(add, replace(norm, args=("x", *norm.args[1:]))))
     with pytest.raises(WrongAnswerError, match="values of y are wrong"):
-        check(device, ladder, mutant, Shape(8, 1000))
+        check(device, suite, mutant, Shape(8, 1000))

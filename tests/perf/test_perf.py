@@ -1,4 +1,4 @@
-"""Every rung at every shape of every stage. Generic: works with any declaration."""
+"""Every variant at every shape of every workload. Generic: works with any declaration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from pytest_roofline.errors import RefusedError
 
 
-def test_rung(roofline, perf_case):
+def test_variant(roofline, perf_case):
     """The answer is right; the time is recorded with GB/s, MBU, floor and the marks that qualify them.
 
     No kernel is faster than its floor: one that seems to be is timed wrongly, or its floor is.
@@ -16,8 +16,8 @@ def test_rung(roofline, perf_case):
     assert (info.get("floor_ratio") or 1.0) >= 1.0, info
 
 
-def test_refused(ladder, refused_perf_case):
-    """A rung that can't run a stage's shape refuses it and names those that can; it never falls back."""
-    rung, shape = refused_perf_case
-    with pytest.raises(RefusedError, match=f"{rung.name} can't run {shape}"):
-        ladder.require(rung, shape)
+def test_refused(suite, refused_perf_case):
+    """A variant that can't run a workload's shape refuses it and names those that can; it never falls back."""
+    variant, shape = refused_perf_case
+    with pytest.raises(RefusedError, match=f"{variant.name} can't run {shape}"):
+        suite.require(variant, shape)

@@ -1,4 +1,4 @@
-"""Races, memory, initialisation and barriers of every rung: simulated, and on a GPU by compute-sanitizer too."""
+"""Races, memory, initialisation and barriers of every variant: simulated, and on a GPU by compute-sanitizer too."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_roofline.gpu.sanitizer import nearest_shape
-from pytest_roofline.gpu.sanitizer_report import CLEAN, Report
-from pytest_roofline.ladder import Rung, Shape, lacking
-from pytest_roofline.plugin import SESSION
-from pytest_roofline.session import Session
+from pytest_roofline.declare.suite import Shape, Variant, lacking
+from pytest_roofline.plugin.hooks import SESSION
+from pytest_roofline.plugin.session import Session
+from pytest_roofline.sanitize.compute_sanitizer import nearest_shape
+from pytest_roofline.sanitize.report import CLEAN, Report
 
 pytestmark = pytest.mark.sanitizer
 
@@ -20,16 +20,16 @@ Sanitize = Callable[..., Report]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each rung at WANTED, and those that split a row over a cluster at SPLIT too, unless a GPU lacks them."""
+    """Each variant at WANTED, and those that split a row over a cluster at SPLIT too, unless a GPU lacks them."""
     session = metafunc.config.stash[SESSION]
-    cases = [(rung, nearest_shape(rung, WANTED)) for rung in session.ladder.rungs]
-    for rung in session.ladder.rungs:
-        if rung.broken_limit(SPLIT) is None:
-            card = session.device_for(rung, SPLIT).card
-            clusters = [launch.at(SPLIT, card).cluster for launch in rung.launches]
-            if max(clusters) > 1 and (session.missing or not lacking(rung, SPLIT, session.gpu.card)):
-                cases.append((rung, SPLIT))
-    metafunc.parametrize(("of", "shape"), cases, ids=[f"{rung.name}-{shape}" for rung, shape in cases])
+    cases = [(variant, nearest_shape(variant, WANTED)) for variant in session.suite.variants]
+    for variant in session.suite.variants:
+        if variant.broken_limit(SPLIT) is None:
+            gpu = session.device_for(variant, SPLIT).gpu
+            clusters = [launch.at(SPLIT, gpu).cluster for launch in variant.launches]
+            if max(clusters) > 1 and (session.missing or not lacking(variant, SPLIT, session.cuda.gpu)):
+                cases.append((variant, SPLIT))
+    metafunc.parametrize(("of", "shape"), cases, ids=[f"{variant.name}-{shape}" for variant, shape in cases])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +46,7 @@ def ahead(request: pytest.FixtureRequest, roofline_session: Session) -> Iterator
 
 
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
-def test_racecheck(of: Rung, shape: Shape, sanitize: Sanitize, volatile: bool) -> None:
+def test_racecheck(of: Variant, shape: Shape, sanitize: Sanitize, volatile: bool) -> None:
     """No two threads touch the same shared memory without a barrier between, as shipped and with volatile arrays."""
     report = sanitize(of, "racecheck", shape=shape, volatile=volatile)
     assert report.verdict == CLEAN, str(report)
@@ -54,7 +54,7 @@ def test_racecheck(of: Rung, shape: Shape, sanitize: Sanitize, volatile: bool) -
 
 
 @pytest.mark.parametrize("which", ["memcheck", "initcheck", "synccheck"])
-def test_memory_and_barriers(of: Rung, shape: Shape, sanitize: Sanitize, which: str) -> None:
+def test_memory_and_barriers(of: Variant, shape: Shape, sanitize: Sanitize, which: str) -> None:
     """No access outside an array, no read of memory that nobody wrote, no barrier that part of a block reaches."""
     report = sanitize(of, which, shape=shape)
     assert report.verdict == CLEAN, str(report)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.findings import ERROR, WARNING, Finding
-from pytest_roofline.source import Source
+from pytest_roofline.sim.observe.findings import ERROR, WARNING, Finding
 
 INDICES = "const int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t;"
 
@@ -68,13 +68,13 @@ class Defect:
     grid: tuple[int, ...] = (1,)
     block: tuple[int, ...] = (64,)
     shared: int = 0
-    card: str = "rtx4090"
+    gpu: str = "rtx4090"
     volatile: bool = False
 
     def run(self, mended: bool = False, reverse: bool = False) -> Ran:
         source = Source.of_text("k.cu", self.text)
         source = source.replaced(*self.mend) if mended else source
-        device = SimDevice(self.card, reverse=reverse)
+        device = SimDevice(self.gpu, reverse=reverse)
         return run(
             source.with_volatile_shared() if self.volatile else source,
             self.args,

@@ -26,9 +26,9 @@ from opcode_memory import (
 )
 from opcode_table import PARTS
 
-from pytest_roofline.compile import Image, compile_source
-from pytest_roofline.device import Device
-from pytest_roofline.source import Source
+from pytest_roofline.build.nvrtc import Image, compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.run.device import Device
 
 C_TYPES = {16: "unsigned short", 32: "unsigned", 64: "unsigned long long"}
 REGISTER_TYPES = {"h": "unsigned short", "r": "unsigned", "l": "unsigned long long", "f": "float", "d": "double"}

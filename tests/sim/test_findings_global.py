@@ -140,7 +140,7 @@ DEFECTS = [
         (Empty(64),),
         """memory in k: prefetch of 256 bytes at {0[4]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
         thread (3, 0, 0)""",
-        card="h200",
+        gpu="h200",
     ),
     Defect(
         "bulk-prefetch-of-a-part",
@@ -149,7 +149,7 @@ DEFECTS = [
         (Empty(64),),
         """memory in k: prefetch of 648 bytes at {0[0]}: both have to be multiples of 16 at k.cu:3, block (0, 0, 0),
         thread (40, 0, 0), 24 times""",
-        card="h200",
+        gpu="h200",
     ),
 ]
 

@@ -12,8 +12,8 @@ XY = "const float* x, float* y"
 SCHEDULES = pytest.mark.parametrize("reverse", [False, True], ids=["first-to-last", "last-to-first"])
 
 
-def found(text, args, reverse=False, grid=(1,), block=(64,), card="rtx4090"):
-    return run(text, args, grid, block, device=SimDevice(card, reverse=reverse))
+def found(text, args, reverse=False, grid=(1,), block=(64,), gpu="rtx4090"):
+    return run(text, args, grid, block, device=SimDevice(gpu, reverse=reverse))
 
 
 # False alarms
@@ -31,7 +31,7 @@ def test_lanes_may_come_late_to_the_wait_of_a_cluster(reverse):
         "__syncthreads(); y[i + 128] = v;",
         bounds="__cluster_dims__(2, 1, 1)",
     )
-    assert found(text, (floats(3), Empty(256)), reverse, grid=(2,), card="h200").texts() == []
+    assert found(text, (floats(3), Empty(256)), reverse, grid=(2,), gpu="h200").texts() == []
 
 
 @SCHEDULES

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from finding_run import Defect, Empty, errors, floats, kernel, local_access, run
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
-from pytest_roofline.source import Source
 
 XY = "const float* x, float* y"
 SCHEDULES = pytest.mark.parametrize("reverse", [False, True], ids=["first-to-last", "last-to-first"])

@@ -122,7 +122,7 @@ DEFECTS = [
         k.cu:11), block (0, 0, 0), thread (0, 0, 0), 32 times""",
         grid=(4,),
         block=(32,),
-        card="h200",
+        gpu="h200",
     ),
     Defect(
         "cluster-rank",
@@ -142,7 +142,7 @@ DEFECTS = [
         thread (0, 0, 0), 64 times""",
         grid=(4,),
         block=(32,),
-        card="h200",
+        gpu="h200",
     ),
     Defect(
         "cluster-past",
@@ -162,7 +162,7 @@ DEFECTS = [
         (inlined at k.cu:11), block (0, 0, 0), thread (4, 0, 0), 24 times""",
         grid=(4,),
         block=(32,),
-        card="h200",
+        gpu="h200",
     ),
 ]
 

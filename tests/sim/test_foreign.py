@@ -10,11 +10,11 @@ import foreign_b
 import numpy as np
 import pytest
 
-from pytest_roofline.compile import compile_source
-from pytest_roofline.device import SIMULATED
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.run.device import SIMULATED
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
-from pytest_roofline.source import Source
 
 KERNELS = [*foreign_a.KERNELS, *foreign_b.KERNELS]
 FOLDER = Path(__file__).parent / "foreign"
@@ -89,7 +89,7 @@ def test_its_broken_form_is_caught(foreign):
 @over_all
 def test_it_runs_right_on_a_gpu(cuda_device, foreign):
     """The same kernels and references hold on hardware."""
-    if int(foreign.arch[3:]) > cuda_device.card.capability:
+    if int(foreign.arch[3:]) > cuda_device.gpu.capability:
         pytest.skip(f"not checked: {foreign.name} needs {foreign.arch}, this is {cuda_device.arch}")
     assert_right(foreign, run(cuda_device, foreign))
 

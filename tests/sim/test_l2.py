@@ -1,4 +1,4 @@
-"""The model of the L2 cache: by hand on small sequences, and on the ladder against what was measured."""
+"""The model of the L2 cache: by hand on small sequences, and on the suite against what was measured."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.check import images_of
-from pytest_roofline.device import POISON
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.bench.modelled import Models
+from pytest_roofline.bench.ncu import Counters
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import CountersError
-from pytest_roofline.gpu import counters
-from pytest_roofline.gpu.child import Counted
-from pytest_roofline.gpu.counters import Counters
-from pytest_roofline.ladder import Shape
-from pytest_roofline.modelled import Models
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.model.l2 import LINE, Cache, Dram, Sweep, whole_grid
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.device import POISON
+from pytest_roofline.run.gpu.child import Counted
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.l2 import LINE, Cache, Dram, Sweep, whole_grid
-from pytest_roofline.sim.traffic import Touch
+from pytest_roofline.sim.observe.traffic import Touch
 
 ROOM = 8  # lines of the small caches below, which have one set
 
@@ -97,11 +97,11 @@ def test_the_whole_grid_is_read_off_a_few_blocks():
 
 @pytest.fixture(scope="module")
 def modelled():
-    """``modelled(ladder, rung, shape, card, state)``: the floor."""
+    """``modelled(suite, variant, shape, gpu, state)``: the floor."""
     models = {}
 
-    def run(ladder, rung, shape, name, state):
-        found, _ = models.setdefault(name, Models(ladder, card(name))).floor(rung, shape, state)
+    def run(suite, variant, shape, name, state):
+        found, _ = models.setdefault(name, Models(suite, gpu(name))).floor(variant, shape, state)
         return found
 
     return run
@@ -109,7 +109,7 @@ def modelled():
 
 ROWS = (8192, 16384, 2048, 32)
 SAVED = json.loads(Path(__file__).with_name("h200_counters.json").read_text())
-PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # what later rungs ask of the caches is not modelled
+PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # what later variants ask of the caches is not modelled
 
 
 def assert_agree(floor, counted, rows):
@@ -132,36 +132,36 @@ def assert_agree(floor, counted, rows):
 @pytest.mark.parametrize("state", ["cold", "warm"])
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", PLAIN)
-def test_the_model_against_what_an_h200_counted(modelled, ladder, name, rows, state):
-    """Each rung of the plain ladder, cold and warm, against counters of 2026-11-30 (driver 580.159.04)."""
-    rung = ladder.rung(name)
-    shape = Shape(rows, rung.operator.default_shape.N)
+def test_the_model_against_what_an_h200_counted(modelled, suite, name, rows, state):
+    """Each variant of the plain suite, cold and warm, against counters of 2026-11-30 (driver 580.159.04)."""
+    variant = suite.variant(name)
+    shape = Shape(rows, variant.operator.default_shape.N)
     (launches,) = (
         case["launches"]
         for case in SAVED["cases"]
-        if (case["rung"], case["M"], case["N"], case["state"]) == (rung.name, shape.M, shape.N, state)
+        if (case["variant"], case["M"], case["N"], case["state"]) == (variant.name, shape.M, shape.N, state)
     )
     counted = [Counters(**launch) for launch in launches]
-    assert_agree(modelled(ladder, rung, shape, "h200", state), counted, rows)
+    assert_agree(modelled(suite, variant, shape, "h200", state), counted, rows)
 
 
 @pytest.fixture(scope="module")
 def hardware(roofline_session):
-    """(rung, rows, state) -> ncu's counters of each launch, all from one run under ncu."""
+    """(variant, rows, state) -> ncu's counters of each launch, all from one run under ncu."""
     if roofline_session.missing:
         pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
-    ladder, arch = roofline_session.ladder, roofline_session.gpu.arch
+    suite, arch = roofline_session.suite, roofline_session.cuda.arch
     cases = [
-        Counted(rung, Shape(rows, rung.operator.default_shape.N), state, images_of(ladder, rung, arch))
-        for rung in map(ladder.rung, PLAIN)
+        Counted(variant, Shape(rows, variant.operator.default_shape.N), state, images_of(suite, variant, arch))
+        for variant in map(suite.variant, PLAIN)
         for rows in ROWS
         for state in ("cold", "warm")
     ]
     try:
-        found = counters.count(counters.find(), ladder.root / "ladder.py", cases, roofline_session.gpu.index)
+        found = counters.count(counters.find(), suite.root / "suite.py", cases, roofline_session.cuda.index)
     except CountersError as error:
         pytest.skip(f"not checked: {error}")
-    return {(c.rung.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
+    return {(c.variant.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
 
 
 @pytest.mark.parametrize("state", ["cold", "warm"])
@@ -171,26 +171,26 @@ def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware,
     """The same on this machine's GPU, now."""
     if cuda_device.name != "NVIDIA H200":
         pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
-    rung = roofline_session.ladder.rung(name)
-    shape = Shape(rows, rung.operator.default_shape.N)
-    floor, _ = roofline_session.models.floor(rung, shape, state)
+    variant = roofline_session.suite.variant(name)
+    shape = Shape(rows, variant.operator.default_shape.N)
+    floor, _ = roofline_session.models.floor(variant, shape, state)
     assert_agree(floor, hardware[name, rows, state], rows)
 
 
-def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, ladder):
+def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, suite):
     """n2 reads x twice, and 72 MiB of L2 hold what its blocks in flight touch: 8N, where n1 moves 12N."""
     shape = Shape(8192, 3584)
     for name, each in (("n1", 12), ("n2", 8), ("n3", 8)):
-        found = modelled(ladder, ladder.rung(name), shape, "rtx4090", "warm").dram
+        found = modelled(suite, suite.variant(name), shape, "rtx4090", "warm").dram
         assert (found.read + found.written) / (shape.M * shape.N) == pytest.approx(each, rel=0.01), name
 
 
-def test_few_rows_stay_in_the_cache(modelled, ladder, rung):
+def test_few_rows_stay_in_the_cache(modelled, suite, variant):
     """At 32 rows nothing goes to DRAM when warm; cold, every input is read once and nothing is written yet."""
-    shape = Shape(32, rung.operator.default_shape.N)
-    assert modelled(ladder, rung, shape, "h200", "warm").dram == Dram(0, 0)
-    cold = modelled(ladder, rung, shape, "h200", "cold").dram
-    of_rows = sum(array.by_row for array in rung.operator.inputs)
+    shape = Shape(32, variant.operator.default_shape.N)
+    assert modelled(suite, variant, shape, "h200", "warm").dram == Dram(0, 0)
+    cold = modelled(suite, variant, shape, "h200", "cold").dram
+    of_rows = sum(array.by_row for array in variant.operator.inputs)
     assert 4 * of_rows <= cold.read / (shape.M * shape.N) < 4 * of_rows + 0.2
     assert cold.written == 0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.check import images_of
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.declare.suite import Shape, lacking
 from pytest_roofline.errors import CountersError
-from pytest_roofline.gpu import counters
-from pytest_roofline.gpu.child import Counted
-from pytest_roofline.ladder import Shape, lacking
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.gpu.child import Counted
 
 COLUMNS = (8193, 9999, 16384, 65536, 152064, 262143)
 ROWS = 4096
@@ -17,22 +17,22 @@ MOST = 8.2  # N bytes a row: x read once, y written once, and the weight
 
 @pytest.fixture(scope="module")
 def counted(roofline_session):
-    """(rung, columns) -> ncu's counters of its launch from a cold cache, all from one run under ncu."""
+    """(variant, columns) -> ncu's counters of its launch from a cold cache, all from one run under ncu."""
     if roofline_session.missing:
         pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
-    ladder, device = roofline_session.ladder, roofline_session.gpu
+    suite, device = roofline_session.suite, roofline_session.cuda
     cases = []
     for name in ("n8", "s8", "s9"):
         for columns in COLUMNS:
-            rung, shape = ladder.rung(name), Shape(ROWS, columns)
-            if missing := lacking(rung, shape, device.card):
+            variant, shape = suite.variant(name), Shape(ROWS, columns)
+            if missing := lacking(variant, shape, device.gpu):
                 pytest.skip(f"not checked: {device.name} lacks {missing}")
-            cases.append(Counted(rung, shape, "cold", images_of(ladder, rung.at(shape, device.card), device.arch)))
+            cases.append(Counted(variant, shape, "cold", images_of(suite, variant.at(shape, device.gpu), device.arch)))
     try:
-        found = counters.count(counters.find(), ladder.root / "ladder.py", cases, device.index)
+        found = counters.count(counters.find(), suite.root / "suite.py", cases, device.index)
     except CountersError as error:
         pytest.skip(f"not checked: {error}")
-    return {(case.rung.name, case.shape.N): launches for case, launches in zip(cases, found, strict=True)}
+    return {(case.variant.name, case.shape.N): launches for case, launches in zip(cases, found, strict=True)}
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

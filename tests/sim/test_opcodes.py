@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_roofline.device import Device
 from pytest_roofline.errors import DeviceError
-from pytest_roofline.gpu.device import CudaDevice
+from pytest_roofline.run.device import Device
+from pytest_roofline.run.gpu.device import CudaDevice
 from pytest_roofline.sim.device import SimDevice
 
 sys.path.append(str(Path(__file__).parent))

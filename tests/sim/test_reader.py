@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from finding_run import kernel
 
-from pytest_roofline.cards import CARDS
-from pytest_roofline.check import check
-from pytest_roofline.compile import compile_source
-from pytest_roofline.ladder import Shape
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.ptx.reader import parse
+from pytest_roofline.build.ptx.syntax import Imm, Label, Loc, Mem, Not, Pair, Reg, Sym, Vec
+from pytest_roofline.build.source import Source
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import GPUS
+from pytest_roofline.run.check import check
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
-from pytest_roofline.sim.ptx import Imm, Label, Loc, Mem, Not, Pair, Reg, Sym, Vec
-from pytest_roofline.sim.reader import parse
-from pytest_roofline.source import Source
 
 HEAD = ".version 8.8\n.target sm_89\n.address_size 64\n"
 FILES = '.file 1 "/somewhere/k.cu"\n.file 2 "/somewhere/else/reduce.cuh"\n'
@@ -162,8 +162,8 @@ def test_what_cannot_be_read_is_refused(text, message):
         parse(HEAD + text + "\n")
 
 
-def loaded(text, card="rtx4090"):
-    device = SimDevice(card)
+def loaded(text, gpu="rtx4090"):
+    device = SimDevice(gpu)
     return device, device.load(compile_source(Source.of_text("k.cu", text), device.arch), "k")
 
 
@@ -213,10 +213,10 @@ REFUSED = {
 @pytest.mark.parametrize("opcode", REFUSED)
 def test_an_instruction_that_is_not_simulated_is_refused_by_load(opcode):
     """Its name and its source line are told, before any launch, though it stands in a branch that nobody takes."""
-    card, statement = REFUSED[opcode]
+    gpu, statement = REFUSED[opcode]
     text = kernel("float* y, int never", "y[t] = 1;", "if (never) {", statement, "}")
     with pytest.raises(UnsupportedError) as caught:
-        loaded(text, card)
+        loaded(text, gpu)
     assert opcode in str(caught.value)
     assert "k.cu:5" in str(caught.value)
 
@@ -237,10 +237,10 @@ def test_every_instruction_that_is_not_simulated_is_told():
     device.load(image, "other")
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_a_rung_runs_as_compiled_for_each_card(ladder, name):
+@pytest.mark.parametrize("name", GPUS)
+def test_a_variant_runs_as_compiled_for_each_gpu(suite, name):
     """NVRTC writes parameters and more in another way for each architecture: none of them is left out."""
     try:
-        check(SimDevice(name), ladder, ladder.rung("n4"), Shape(4, 1024))
+        check(SimDevice(name), suite, suite.variant("n4"), Shape(4, 1024))
     except UnsupportedError as error:  # elsewhere that is a skip
         pytest.fail(str(error))

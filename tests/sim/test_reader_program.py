@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from finding_run import Empty, floats, ints, kernel, run
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
-from pytest_roofline.source import Source
 
 
-def loaded(text, card="rtx4090"):
-    device = SimDevice(card)
+def loaded(text, gpu="rtx4090"):
+    device = SimDevice(gpu)
     return device, device.load(compile_source(Source.of_text("k.cu", text), device.arch), "k")
 
 

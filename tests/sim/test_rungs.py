@@ -1,4 +1,4 @@
-"""The ladder in the simulator: what it counts, how long it takes, and that the order of execution does not matter."""
+"""The suite in the simulator: what it counts, how long it takes, and that the order of execution does not matter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_roofline.check import Job, images_of
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.floats import FLOATS
-from pytest_roofline.ladder import Shape
+from pytest_roofline.hardware.dtypes import FLOATS
+from pytest_roofline.model.work import count
+from pytest_roofline.run.check import Job, images_of
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.traffic import by_buffer, exponentials, instructions
-from pytest_roofline.work import count
+from pytest_roofline.sim.observe.traffic import by_buffer, exponentials, instructions
 
 ROWS = 64
 BLOCK, WARP, ROUNDS = 256, 32, 5
@@ -42,12 +42,12 @@ def clusters():
 
 
 @pytest.fixture
-def counted(simulator, ladder):
-    """``counted(rung, shape, device=None)``: the launches of one run of the rung."""
+def counted(simulator, suite):
+    """``counted(variant, shape, device=None)``: the launches of one run of the variant."""
 
-    def run(rung, shape, device=None):
+    def run(variant, shape, device=None):
         device = device or simulator
-        job = Job(device, ladder, rung, shape)
+        job = Job(device, suite, variant, shape)
         device.take_launches()
         job.run()
         device.synchronize()
@@ -56,53 +56,53 @@ def counted(simulator, ladder):
     return run
 
 
-def of_array(rung, launches, name):
-    """Counts of the accesses to the array ``name`` of ``rung``, over all launches."""
+def of_array(variant, launches, name):
+    """Counts of the accesses to the array ``name`` of ``variant``, over all launches."""
     buffers = by_buffer(launches)
     found = []
-    for launch in rung.launches:
+    for launch in variant.launches:
         if name in launch.args:
             prefix = f"argument {launch.args.index(name)} of {launch.kernel} ("
             found += [counts for buffer, counts in buffers.items() if buffer.startswith(prefix)]
     return found
 
 
-def crossed(rung, launches):
+def crossed(variant, launches):
     """Bytes of all accesses to the arrays that are in the ledger, by array."""
-    names = dict.fromkeys(name for launch in rung.launches for name in (*launch.reads, *launch.writes))
-    return {name: sum(counts.bytes for counts in of_array(rung, launches, name)) for name in names}
+    names = dict.fromkeys(name for launch in variant.launches for name in (*launch.reads, *launch.writes))
+    return {name: sum(counts.bytes for counts in of_array(variant, launches, name)) for name in names}
 
 
-def test_the_bytes_counted_are_the_ledger(counted, simulator, rung):
+def test_the_bytes_counted_are_the_ledger(counted, simulator, variant):
     """Each array crosses the memory interface exactly as often as the declaration says, to the byte."""
-    shape = Shape(ROWS, rung.operator.default_shape.N)
-    launches = counted(rung, shape)
-    total = sum(crossed(rung.at(shape, simulator.card), launches).values())
-    assert total == rung.at(shape, simulator.card).ledger_bytes(shape)
-    assert total == LEDGER.get(rung.name, 8) * ROWS * shape.N
+    shape = Shape(ROWS, variant.operator.default_shape.N)
+    launches = counted(variant, shape)
+    total = sum(crossed(variant.at(shape, simulator.gpu), launches).values())
+    assert total == variant.at(shape, simulator.gpu).ledger_bytes(shape)
+    assert total == LEDGER.get(variant.name, 8) * ROWS * shape.N
 
 
 @pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
 @pytest.mark.parametrize("name", ["n8", "s8", "s9", "a2"])
-def test_a_split_row_is_read_and_written_once(counted, clusters, ladder, name, shape):
+def test_a_split_row_is_read_and_written_once(counted, clusters, suite, name, shape):
     """A row in the shared memory of a cluster, or in its registers: each byte of each array crosses once, at any N."""
-    rung = ladder.rung(name).at(shape, clusters.card)
-    assert rung.launches[0].cluster > 1 or name == "a2"
-    found = crossed(rung, counted(rung, shape, clusters))
-    assert set(found) == {*rung.launches[0].reads, *rung.launches[0].writes}
+    variant = suite.variant(name).at(shape, clusters.gpu)
+    assert variant.launches[0].cluster > 1 or name == "a2"
+    found = crossed(variant, counted(variant, shape, clusters))
+    assert set(found) == {*variant.launches[0].reads, *variant.launches[0].writes}
     assert set(found.values()) == {shape.M * shape.N * (4 if shape.dtype == "float32" else 2)}
 
 
-def test_rows_wait_for_their_turn_in_s9(clusters, ladder):
+def test_rows_wait_for_their_turn_in_s9(clusters, suite):
     """The wait of a row is its turn times the length of one: none in the first turn, or where one takes no time."""
     shape = Shape(8, 20000)
-    fixed = ladder.rung("s9").at(shape, clusters.card)
+    fixed = suite.variant("s9").at(shape, clusters.gpu)
 
     def executed(rows, cycles):
         turns = {"ROWS_A_TURN": str(rows), "TURN_CYCLES": str(cycles)}
         defines = tuple((name, turns.get(name, value)) for name, value in fixed.launches[0].defines)
-        rung = replace(fixed, launches=(replace(fixed.launches[0], defines=defines),))
-        job = Job(clusters, ladder, rung, shape, images=images_of(ladder, rung, clusters.arch))
+        variant = replace(fixed, launches=(replace(fixed.launches[0], defines=defines),))
+        job = Job(clusters, suite, variant, shape, images=images_of(suite, variant, clusters.arch))
         clusters.take_launches()
         job.run()
         clusters.synchronize()
@@ -119,14 +119,14 @@ def test_rows_wait_for_their_turn_in_s9(clusters, ladder):
     assert abs(executed(1, 2 * cycles) - without - 2 * one * sum(range(8))) < 0.05 * one * sum(range(8))
 
 
-def test_waiting_is_no_work(clusters, ladder):
+def test_waiting_is_no_work(clusters, suite):
     """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
     shape = Shape(32, 152064)
     try:
-        (waiting,), _ = count(ladder, ladder.rung("s9"), shape, clusters.card)
+        (waiting,), _ = count(suite, suite.variant("s9"), shape, clusters.gpu)
     except NotCheckedError as error:
         pytest.fail(str(error))  # or it would be a skip
-    (plain,), _ = count(ladder, ladder.rung("s8"), shape, clusters.card)
+    (plain,), _ = count(suite, suite.variant("s8"), shape, clusters.gpu)
     assert waiting.uniform
     assert waiting.buffers == plain.buffers
     assert waiting.special == plain.special
@@ -134,38 +134,38 @@ def test_waiting_is_no_work(clusters, ladder):
 
 
 @pytest.mark.parametrize(("scalar", "vector"), [("n3", "n4"), ("s3", "s4")])
-def test_float4_takes_a_quarter_of_the_instructions(counted, ladder, scalar, vector):
+def test_float4_takes_a_quarter_of_the_instructions(counted, suite, scalar, vector):
     """n4 and s4 issue exactly a quarter of the global memory instructions, per warp, of n3 and s3."""
 
     def requests(name):
-        rung = ladder.rung(name)
-        buffers = by_buffer(counted(rung, Shape(ROWS, rung.operator.default_shape.N)))
+        variant = suite.variant(name)
+        buffers = by_buffer(counted(variant, Shape(ROWS, variant.operator.default_shape.N)))
         return sum(counts.requests for buffer, counts in buffers.items() if buffer != "shared")
 
     assert 4 * requests(vector) == requests(scalar)
 
 
-def test_exponentials_are_counted_and_explained(counted, ladder):
+def test_exponentials_are_counted_and_explained(counted, suite):
     """Two exponentials an element for s1, three for s2 and s3, two and a half for s4, and those of the reduction."""
     for name, each in EXPONENTIALS.items():
-        rung = ladder.rung(name)
-        columns = rung.operator.default_shape.N
+        variant = suite.variant(name)
+        columns = variant.operator.default_shape.N
         reduction = 0 if name == "s1" else MERGES
-        assert exponentials(counted(rung, Shape(ROWS, columns))) == ROWS * (each * columns + reduction), name
+        assert exponentials(counted(variant, Shape(ROWS, columns))) == ROWS * (each * columns + reduction), name
 
 
 @pytest.mark.parametrize(
     ("staged", "rows", "each", "tries"), [(False, 64, 0.025, 10), (False, 1024, 0.25, 3), (True, 64, 0.1, 10)]
 )
-def test_it_is_fast_enough_to_be_used(simulator, ladder, staged, rows, each, tries):
-    """With every check on, once translated, a rung takes 25 ms of one core for 64 rows and 250 ms for 1024, on average.
+def test_it_is_fast_enough_to_be_used(simulator, suite, staged, rows, each, tries):
+    """With every check on, once translated, a variant takes 25 ms of one core for 64 rows and 250 ms for 1024, on average.
 
-    That is 0.2 s and 2 s for the eight rungs n1 to s4. Rows in shared memory, all accesses of which are watched for
+    That is 0.2 s and 2 s for the eight variants n1 to s4. Rows in shared memory, all accesses of which are watched for
     races, take up to four times as long.
     """
-    rungs = [rung for rung in ladder.rungs if (rung.name in ("n8", "s8", "s9")) == staged]
-    seconds = each * len(rungs)
-    jobs = [Job(simulator, ladder, rung, Shape(rows, rung.operator.default_shape.N)) for rung in rungs]
+    variants = [variant for variant in suite.variants if (variant.name in ("n8", "s8", "s9")) == staged]
+    seconds = each * len(variants)
+    jobs = [Job(simulator, suite, variant, Shape(rows, variant.operator.default_shape.N)) for variant in variants]
     took = []
     for _ in range(1 + tries):  # the first one translates
         begin = time.process_time()  # of this process: what else the machine does is not the simulator's time
@@ -179,47 +179,47 @@ def test_it_is_fast_enough_to_be_used(simulator, ladder, staged, rows, each, tri
 
 
 @pytest.mark.parametrize("columns", [33, 1000, None], ids=str)
-def test_the_second_schedule_gives_the_same_bits(ladder, rung, columns):
+def test_the_second_schedule_gives_the_same_bits(suite, variant, columns):
     """Highest block of code first, last chunk first, lanes reversed: the same result, bit for bit, and no finding."""
-    shape = Shape(8, columns or rung.operator.default_shape.N)
-    if rung.broken_limit(shape):
+    shape = Shape(8, columns or variant.operator.default_shape.N)
+    if variant.broken_limit(shape):
         shape = Shape(8, columns + 4 - columns % 4)
     outputs = []
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        job = Job(device, ladder, rung, shape)
+        job = Job(device, suite, variant, shape)
         job.run()
         assert device.take_findings() == ()
         outputs.append(device.download(job.outputs["y"]))
     np.testing.assert_array_equal(*[output.view(np.uint32) for output in outputs])
 
 
-def cases_of(ladder, shape):
-    return [rung for rung in ladder.rungs if rung.broken_limit(shape) is None]
+def cases_of(suite, shape):
+    return [variant for variant in suite.variants if variant.broken_limit(shape) is None]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_second_schedule_gives_the_same_bits_on_clusters(ladder, dtype):
+def test_the_second_schedule_gives_the_same_bits_on_clusters(suite, dtype):
     """Blocks of a cluster, too, may run in any order: the same result, bit for bit, and no finding."""
     shape = Shape(SPLIT.M, SPLIT.N, dtype)
-    for rung in cases_of(ladder, shape):
+    for variant in cases_of(suite, shape):
         outputs = []
         for reverse in (False, True):
             device = SimDevice("h200", reverse=reverse)
-            job = Job(device, ladder, rung, shape)
+            job = Job(device, suite, variant, shape)
             job.run()
             assert device.take_findings() == ()
             outputs.append(device.download(job.outputs["y"]).tobytes())
-        assert outputs[0] == outputs[1], rung.name
+        assert outputs[0] == outputs[1], variant.name
 
 
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
-def test_rungs_are_free_of_races_under_both_schedules(ladder, rung, volatile):
+def test_variants_are_free_of_races_under_both_schedules(suite, variant, volatile):
     """Not even a warning, as shipped and with volatile shared arrays, whichever lanes go first, on clusters too."""
     for shape in (Shape(8, 1000), SPLIT):
-        if rung.broken_limit(shape) is None:
+        if variant.broken_limit(shape) is None:
             for reverse in (False, True):
                 device = SimDevice("h200", reverse=reverse)
-                images = images_of(ladder, rung.at(shape, device.card), device.arch, volatile)
-                Job(device, ladder, rung, shape, images=images).run()
+                images = images_of(suite, variant.at(shape, device.gpu), device.arch, volatile)
+                Job(device, suite, variant, shape, images=images).run()
                 assert device.take_findings() == ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.traffic import SHARED, by_buffer, instructions
-from pytest_roofline.source import Source
+from pytest_roofline.sim.observe.traffic import SHARED, by_buffer, instructions
 
 TEXT = """
 extern "C" __global__ void strided(const float* x, float* y, int stride) {

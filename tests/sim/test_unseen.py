@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pytest
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
 from pytest_roofline.errors import CompileError, DeviceError, RefusedError
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
-from pytest_roofline.sim.execute import WORTH_A_WAIT, Chunk
-from pytest_roofline.source import Source
+from pytest_roofline.sim.machine.execute import WORTH_A_WAIT, Chunk
 
 SCHEDULES = pytest.mark.parametrize("reverse", [False, True], ids=["first-to-last", "last-to-first"])
 
@@ -241,7 +241,7 @@ def test_a_shuffle_from_a_lane_that_the_mask_leaves_out():
     ],
     ids=["launch-bounds", "no-blocks", "too-many-blocks", "too-many-threads"],
 )
-def test_a_launch_that_no_card_takes_is_refused(text, grid, block, message):
+def test_a_launch_that_no_gpu_takes_is_refused(text, grid, block, message):
     """Bounds of the kernel and of the hardware are errors before anything runs."""
     with pytest.raises(DeviceError, match=message):
         launch(text, grid, block, lambda d: (np.zeros(1, np.float32),))

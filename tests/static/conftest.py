@@ -8,23 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_roofline.cases import specimens
-from pytest_roofline.check import card_of, images_of
 from pytest_roofline.errors import CompileError
+from pytest_roofline.run.check import gpu_of, images_of
+from pytest_roofline.testing.cases import specimens
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_ahead(request, ladder):
-    """One image for each rung and architecture among the selected tests."""
+def compiled_ahead(request, suite):
+    """One image for each variant and architecture among the selected tests."""
 
     def compile_one(case):
-        rung, arch = case
-        for fixed, _ in specimens(ladder, rung, card_of(arch)):
+        variant, arch = case
+        for fixed, _ in specimens(suite, variant, gpu_of(arch)):
             with contextlib.suppress(CompileError):  # its own test says so
-                images_of(ladder, fixed, arch)
+                images_of(suite, fixed, arch)
 
     of = [getattr(item, "callspec", None) for item in request.session.items]
-    cases = {(one.params["rung"], one.params["arch"]) for one in of if one and {"rung", "arch"} <= one.params.keys()}
+    cases = {
+        (one.params["variant"], one.params["arch"]) for one in of if one and {"variant", "arch"} <= one.params.keys()
+    }
     if not hasattr(request.config, "workerinput"):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(compile_one, cases))

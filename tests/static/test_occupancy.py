@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.cards import CARDS, card
-from pytest_roofline.cases import specimens
-from pytest_roofline.check import images_of
-from pytest_roofline.ladder import Ladder, Rung
-from pytest_roofline.occupancy import occupancy
-from pytest_roofline.resources import Resources, of_kernel
+from pytest_roofline.build.ptxas import Resources, of_kernel
+from pytest_roofline.declare.suite import Suite, Variant
+from pytest_roofline.hardware.gpus import GPUS, gpu
+from pytest_roofline.hardware.occupancy import occupancy
+from pytest_roofline.run.check import images_of
+from pytest_roofline.testing.cases import specimens
 
 
 def needs(registers: int, shared: int = 0, barriers: int = 1) -> Resources:
@@ -18,7 +18,7 @@ def needs(registers: int, shared: int = 0, barriers: int = 1) -> Resources:
 
 # Worked by hand; the last columns are blocks and limit. 65536 registers are 4 x 16384, given out by the warp in 256s.
 BY_HAND = [
-    # card, threads, registers, static, dynamic
+    # gpu, threads, registers, static, dynamic
     ("rtx4090", 256, 40, 32, 0, 6, "threads"),  # 48 warps / 8; registers would allow 12 x 4 / 8 = 6 too
     ("rtx4090", 256, 41, 32, 0, 5, "registers"),  # 48 x 32 = 1536: 10 warps x 4 / 8
     ("rtx4090", 256, 52, 32, 0, 4, "registers"),  # 56 x 32 = 1792: 9 warps x 4 / 8
@@ -53,18 +53,18 @@ def test_blocks_worked_by_hand(
     name: str, threads: int, registers: int, static: int, dynamic: int, blocks: int, limit: str
 ) -> None:
     """Blocks, warps, share of the warp slots and the limiting resource are those worked out by hand."""
-    found = occupancy(needs(registers, static), threads, dynamic, card(name))
+    found = occupancy(needs(registers, static), threads, dynamic, gpu(name))
     warps = blocks * -(-threads // 32)
     assert (found.blocks, found.warps, found.limited_by, found.why) == (blocks, warps, limit, "")
-    assert found.fraction == pytest.approx(warps * 32 / card(name).threads_per_sm)
+    assert found.fraction == pytest.approx(warps * 32 / gpu(name).threads_per_sm)
 
 
-@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("name", GPUS)
 def test_registers_follow_the_formula_of_the_specification(name: str) -> None:
     """For 65536 registers and 256 threads, blocks are floor(32 / ceil(registers / 8)), capped by threads and blocks."""
-    most = min(CARDS[name].threads_per_sm // 256, CARDS[name].blocks_per_sm)
+    most = min(GPUS[name].threads_per_sm // 256, GPUS[name].blocks_per_sm)
     for registers in range(16, 256):
-        assert occupancy(needs(registers), 256, 0, CARDS[name]).blocks == min(32 // -(-registers // 8), most), registers
+        assert occupancy(needs(registers), 256, 0, GPUS[name]).blocks == min(32 // -(-registers // 8), most), registers
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_registers_follow_the_formula_of_the_specification(name: str) -> None:
 )
 def test_barriers_limit_from_hopper_on(name: str, barriers: int, blocks: int, limit: str) -> None:
     """An SM has 64 named barriers on sm_90 and 24 on sm_120; before sm_90 they do not count."""
-    found = occupancy(needs(32, barriers=barriers), 256, 0, card(name))
+    found = occupancy(needs(32, barriers=barriers), 256, 0, gpu(name))
     assert (found.blocks, found.limited_by) == (blocks, limit)
 
 
@@ -90,8 +90,8 @@ def test_barriers_limit_from_hopper_on(name: str, barriers: int, blocks: int, li
     ],
 )
 def test_a_block_that_can_not_run(name: str, threads: int, registers: int, dynamic: int, limit: str, said: str) -> None:
-    """0 blocks stand for an impossible launch, with the resource, what was asked and what the card has."""
-    found = occupancy(needs(registers), threads, dynamic, card(name))
+    """0 blocks stand for an impossible launch, with the resource, what was asked and what the gpu has."""
+    found = occupancy(needs(registers), threads, dynamic, gpu(name))
     assert (found.blocks, found.warps, found.fraction, found.limited_by) == (0, 0, 0.0, limit)
     assert said in found.why
 
@@ -100,28 +100,28 @@ def test_a_block_that_can_not_run(name: str, threads: int, registers: int, dynam
 def test_grid_fill_of_2048_rows_on_an_rtx_4090(blocks: int, fill: float) -> None:
     """2048 rows fill 128 SMs with 6 blocks each 2.67 times, and with 4 blocks each 4.00 times."""
     registers = {6: 40, 4: 52}[blocks]  # of the reference implementation's n1, first launch, and n3
-    found = occupancy(needs(registers, 32), 256, 0, card("rtx4090"))
-    assert round(2048 / (card("rtx4090").sms * found.blocks), 2) == fill
+    found = occupancy(needs(registers, 32), 256, 0, gpu("rtx4090"))
+    assert round(2048 / (gpu("rtx4090").sms * found.blocks), 2) == fill
 
 
-def test_every_launch_fits_every_card(ladder: Ladder, rung: Rung) -> None:
-    """Each kernel of the ladder, as compiled for it, can run on each card of the table."""
-    for target in CARDS.values():
-        for fixed, shape in specimens(ladder, rung, target):
-            images = images_of(ladder, fixed, target.arch)
+def test_every_launch_fits_every_gpu(suite: Suite, variant: Variant) -> None:
+    """Each kernel of the suite, as compiled for it, can run on each gpu of the table."""
+    for target in GPUS.values():
+        for fixed, shape in specimens(suite, variant, target):
+            images = images_of(suite, fixed, target.arch)
             for launch in fixed.launches:
                 image = images[fixed.source_of(launch)]
                 found = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, target)
                 assert found.blocks >= 1, (launch.kernel, target.name, shape, found.why)
 
 
-def test_the_driver_agrees(cuda_device, ladder, rung):
-    """On a GPU the occupancy computed from ptxas's report and the card's limits is the driver's own answer."""
-    for fixed, _ in specimens(ladder, rung, cuda_device.card):
-        images = images_of(ladder, fixed, cuda_device.arch)
+def test_the_driver_agrees(cuda_device, suite, variant):
+    """On a GPU the occupancy computed from ptxas's report and the gpu's limits is the driver's own answer."""
+    for fixed, _ in specimens(suite, variant, cuda_device.gpu):
+        images = images_of(suite, fixed, cuda_device.arch)
         for launch in fixed.launches:
             image = images[fixed.source_of(launch)]
-            computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, cuda_device.card)
+            computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, cuda_device.gpu)
             kernel = cuda_device.load(image, launch.kernel)
             cuda_device.allow_shared(kernel, launch.shared)
             assert computed.blocks == cuda_device.driver_occupancy(kernel, launch.threads, launch.shared) > 0

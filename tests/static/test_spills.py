@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.check import images_of
-from pytest_roofline.ladder import Shape
-from pytest_roofline.static import check_resources
+from pytest_roofline.build.static import check_resources
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.run.check import images_of
 
 SHORT = [  # each spilled before its rule
     ("n8", Shape(72, 78544), "h200"),  # vectors kept by 384 threads in four blocks an SM
@@ -34,10 +34,10 @@ SHORT = [  # each spilled before its rule
 
 
 @pytest.mark.parametrize(("name", "shape", "on"), SHORT, ids=str)
-def test_nothing_spills_where_registers_are_short(ladder, name, shape, on):
+def test_nothing_spills_where_registers_are_short(suite, name, shape, on):
     """Stack frame, spill stores and spill loads are 0 bytes."""
-    target = card(on)
-    fixed = ladder.rung(name).at(shape, target)
-    images = images_of(ladder, fixed, target.arch)
+    target = gpu(on)
+    fixed = suite.variant(name).at(shape, target)
+    images = images_of(suite, fixed, target.arch)
     for launch in fixed.launches:
         check_resources(launch, images[fixed.source_of(launch)])

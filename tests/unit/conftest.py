@@ -12,17 +12,26 @@ from typing import Any
 import pytest
 
 import pytest_roofline
-from pytest_roofline.cases import PARAMETERS
-from pytest_roofline.declaration import load
+from pytest_roofline.declare.loading import load
+from pytest_roofline.testing.cases import PARAMETERS
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
 sys.path.append(str(FAKES))
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - beside this file, in no package
 
-LADDER = ROOT / "kernels" / "ladder.py"
+SUITE = ROOT / "kernels" / "suite.py"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
-PLUGINS = ("-p", "pytest_benchmark.plugin", "-p", "in_a_test", "-p", "xdist.plugin", "-p", "pytest_roofline.plugin")
+PLUGINS = (
+    "-p",
+    "pytest_benchmark.plugin",
+    "-p",
+    "in_a_test",
+    "-p",
+    "xdist.plugin",
+    "-p",
+    "pytest_roofline.plugin",
+)
 
 
 @pytest.fixture
@@ -37,8 +46,8 @@ def fake_device():
 
 @pytest.fixture(scope="session")
 def shipped():
-    """The ladder that is shipped."""
-    return load(LADDER)
+    """The suite that is shipped."""
+    return load(SUITE)
 
 
 class Project:
@@ -58,11 +67,11 @@ class Project:
         found = [str(package), str(FAKES), os.environ.get("PYTHONPATH", "")]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
 
-    def declare(self, ladder: Path | None = None) -> None:
-        """Use the shipped ladder, or the folder ``ladder``."""
-        source = ROOT / "kernels" if ladder is None else ladder
+    def declare(self, suite: Path | None = None) -> None:
+        """Use the shipped suite, or the folder ``suite``."""
+        source = ROOT / "kernels" if suite is None else suite
         shutil.copytree(source, self.path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-        self.pytester.makeini("[pytest]\nroofline_ladder = kernels/ladder.py\naddopts = --strict-markers\n")
+        self.pytester.makeini("[pytest]\nroofline_suite = kernels/suite.py\naddopts = --strict-markers\n")
 
     def use_tests(self, **files: str) -> None:
         """Copy thin test files of the suite: name=path below tests/."""
@@ -115,13 +124,11 @@ def empty_project(pytester, monkeypatch):
 
 @pytest.fixture
 def project(empty_project):
-    """A :class:`Project` with the shipped ladder and the thin perf tests, on a machine without a GPU."""
+    """A :class:`Project` with the shipped suite and the thin perf tests, on a machine without a GPU."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.hide_gpu()
-    ladder = load(LADDER)
-    empty_project.timed, empty_project.refused = (
-        set(PARAMETERS[n](ladder)) for n in ("perf_case", "refused_perf_case")
-    )
+    suite = load(SUITE)
+    empty_project.timed, empty_project.refused = (set(PARAMETERS[n](suite)) for n in ("perf_case", "refused_perf_case"))
     empty_project.cases = len(empty_project.timed) + len(empty_project.refused)
     return empty_project

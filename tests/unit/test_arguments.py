@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline.arguments import Step, bind, check_parameters, typed_scalar
-from pytest_roofline.check import images_of
+from pytest_roofline.declare.suite import Array, Launch, Scalar, Shape
 from pytest_roofline.errors import CompileError, RefusedError
-from pytest_roofline.ladder import Array, Launch, Scalar, Shape
-from pytest_roofline.rows import blocks_a_row
+from pytest_roofline.run.arguments import Step, bind, check_parameters, typed_scalar
+from pytest_roofline.run.check import images_of
+from pytest_roofline.testing.rows import blocks_a_row
 
 SHAPE = Shape(4, 2048)
 
@@ -55,33 +55,33 @@ def test_infinities_and_limits_fit():
 
 @pytest.fixture
 def images(shipped):
-    return images_of(shipped, shipped.rung("n3"), "sm_90")
+    return images_of(shipped, shipped.variant("n3"), "sm_90")
 
 
 def test_the_declared_parameters_match_the_compiled_ones(shipped, images):
     """A declaration that says double, forgets an argument or swaps two is refused by position and type."""
-    rung = shipped.rung("n3")
-    launch = rung.launches[0]
-    image = images[rung.source]
-    check_parameters(rung, launch, image)
-    eps = dataclasses.replace(rung.operator, scalars=(Scalar("eps", "double", 1e-6),))
+    variant = shipped.variant("n3")
+    launch = variant.launches[0]
+    image = images[variant.source]
+    check_parameters(variant, launch, image)
+    eps = dataclasses.replace(variant.operator, scalars=(Scalar("eps", "double", 1e-6),))
     with pytest.raises(CompileError, match=r"parameter 4: eps is declared as double \(f64 in PTX\).*compiled with f32"):
-        check_parameters(dataclasses.replace(rung, operator=eps), launch, image)
+        check_parameters(dataclasses.replace(variant, operator=eps), launch, image)
     with pytest.raises(CompileError, match="takes 5 parameters, declared are 4"):
-        check_parameters(rung, dataclasses.replace(launch, args=("x", "w", "y", "N")), image)
+        check_parameters(variant, dataclasses.replace(launch, args=("x", "w", "y", "N")), image)
     with pytest.raises(CompileError, match="parameter 3: eps is declared as float"):
-        check_parameters(rung, dataclasses.replace(launch, args=("x", "w", "y", "eps", "N")), image)
+        check_parameters(variant, dataclasses.replace(launch, args=("x", "w", "y", "eps", "N")), image)
 
 
 @pytest.fixture
 def given(shipped, images, fake_device):
     device = fake_device()
-    rung = shipped.rung("n3")
+    variant = shipped.variant("n3")
 
-    def make(scalars=None, rung=rung, **changed):
-        arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in rung.operator.inputs}
+    def make(scalars=None, variant=variant, **changed):
+        arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in variant.operator.inputs}
         arrays["y"] = device.empty((4, 2048), "float32")
-        return bind(device, rung, SHAPE, arrays | changed, images, scalars)
+        return bind(device, variant, SHAPE, arrays | changed, images, scalars)
 
     make.device = device
     return make
@@ -113,37 +113,37 @@ def test_bad_arrays_are_refused(given):
     assert device.launched == []
 
 
-def test_misalignment_is_refused_by_rungs_that_need_it(given, shipped):
+def test_misalignment_is_refused_by_variants_that_need_it(given, shipped):
     """An array that starts 4 bytes off runs on n3 and is refused where 16 bytes are needed."""
     base = given.device.upload(np.ones(4 * 2048 + 1, np.float32))
     shifted = base[1:].reshape(4, 2048)
     given(x=shifted).run()
-    strict = dataclasses.replace(shipped.rung("n3"), alignment=16)
+    strict = dataclasses.replace(shipped.variant("n3"), alignment=16)
     with pytest.raises(RefusedError, match="not a multiple of 16 bytes"):
-        given(rung=strict, x=shifted)
+        given(variant=strict, x=shifted)
 
 
-def test_a_grid_that_no_card_has_is_refused(given, shipped):
+def test_a_grid_that_no_gpu_has_is_refused(given, shipped):
     """A grid of 0 blocks or of too many, and too much dynamic shared memory (C28), are refused with the limit."""
-    rung = shipped.rung("n3")
+    variant = shipped.variant("n3")
 
     def changed(**fields):
-        return dataclasses.replace(rung, launches=(dataclasses.replace(rung.launches[0], **fields),))
+        return dataclasses.replace(variant, launches=(dataclasses.replace(variant.launches[0], **fields),))
 
     for grid in ((0, 1, 1), (1, 65536, 1), (1, 1), 7):
         with pytest.raises(RefusedError, match="grid"):
-            given(rung=changed(grid=lambda shape, grid=grid: grid))
-    limit = given.device.card.shared_per_block_optin
+            given(variant=changed(grid=lambda shape, grid=grid: grid))
+    limit = given.device.gpu.shared_per_block_optin
     with pytest.raises(RefusedError, match=f"has at most {limit}"):
-        given(rung=changed(shared=limit + 1))
+        given(variant=changed(shared=limit + 1))
 
 
 def test_binding_checks_the_kernels_parameters(given, shipped):
     """A declaration that does not fit the compiled kernel is refused when it is bound, not when it is launched."""
-    rung = shipped.rung("n3")
-    swapped = dataclasses.replace(rung.launches[0], args=("x", "w", "y", "eps", "N"))
+    variant = shipped.variant("n3")
+    swapped = dataclasses.replace(variant.launches[0], args=("x", "w", "y", "eps", "N"))
     with pytest.raises(CompileError, match="eps is declared as float"):
-        given(rung=dataclasses.replace(rung, launches=(swapped,)))
+        given(variant=dataclasses.replace(variant, launches=(swapped,)))
 
 
 def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
@@ -151,9 +151,9 @@ def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
     device = given.device
     block = device.upload(np.ones((8, 2048), np.float32))
     given(x=block[:4], y=block[4:]).run()
-    scratch = dataclasses.replace(shipped.rung("n3"), scratch=(Array("part", ("M",)),))
+    scratch = dataclasses.replace(shipped.variant("n3"), scratch=(Array("part", ("M",)),))
     with pytest.raises(RefusedError, match="part and x overlap"):
-        given(rung=scratch, x=block[:4], part=block[0, :4])
+        given(variant=scratch, x=block[:4], part=block[0, :4])
 
 
 def test_rows_are_blocks_or_clusters_of_them():
@@ -170,13 +170,13 @@ def test_rows_are_blocks_or_clusters_of_them():
 
 def test_an_image_of_other_macros_or_clusters_is_refused(shipped, fake_device):
     """What was compiled for one width, or for clusters, is not bound to a launch that was tuned to another."""
-    device, rung = fake_device(), shipped.rung("n8")
+    device, variant = fake_device(), shipped.variant("n8")
 
     def bound(compiled: Shape, shape: Shape, **changed) -> None:
-        fixed = rung.at(shape, device.card)
+        fixed = variant.at(shape, device.gpu)
         launch = dataclasses.replace(fixed.launches[0], **changed)
         arrays = {a.name: device.empty(a.shape(shape), a.dtype) for a in fixed.arrays.values()}
-        images = images_of(shipped, rung.at(compiled, device.card), "sm_90")
+        images = images_of(shipped, variant.at(compiled, device.gpu), "sm_90")
         bind(device, dataclasses.replace(fixed, launches=(launch,)), shape, arrays, images)
 
     for shape in (Shape(300, 2048), Shape(2, 65536)):
@@ -193,9 +193,9 @@ def test_an_image_of_other_macros_or_clusters_is_refused(shipped, fake_device):
 def test_16_bit_arrays_follow_the_shape(shipped, fake_device):
     """A shape of bfloat16 takes arrays of it and refuses float32 ones; scratch that is float32 stays so."""
     device, shape = fake_device(), Shape(4, 2048, "bfloat16")
-    rung = shipped.rung("n7").at(shape, device.card)
-    images = images_of(shipped, rung, "sm_90")
-    arrays = {a.name: device.empty(a.shape(shape), "bfloat16") for a in rung.arrays.values()}
-    bind(device, shipped.rung("n7"), shape, arrays, images)
+    variant = shipped.variant("n7").at(shape, device.gpu)
+    images = images_of(shipped, variant, "sm_90")
+    arrays = {a.name: device.empty(a.shape(shape), "bfloat16") for a in variant.arrays.values()}
+    bind(device, shipped.variant("n7"), shape, arrays, images)
     with pytest.raises(RefusedError, match=r"w is refused.*it is float32, allowed is bfloat16"):
-        bind(device, rung, shape, arrays | {"w": device.empty((2048,), "float32")}, images)
+        bind(device, variant, shape, arrays | {"w": device.empty((2048,), "float32")}, images)

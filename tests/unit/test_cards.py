@@ -1,4 +1,4 @@
-"""The table of cards and the limits of architectures."""
+"""The table of gpus and the limits of architectures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from pytest_roofline.cards import CARDS, LIMITS, Card, capability, card, limits
 from pytest_roofline.errors import UnknownNameError
+from pytest_roofline.hardware.gpus import GPUS, LIMITS, Gpu, capability, gpu, limits
 
 MIB = 2**20
 
@@ -25,16 +25,16 @@ STATED = {
 }
 
 
-def test_every_card_is_stated_here() -> None:
-    """A card that is added to the table needs its vendor figures in this test."""
-    assert set(STATED) == set(CARDS)
+def test_every_gpu_is_stated_here() -> None:
+    """A gpu that is added to the table needs its vendor figures in this test."""
+    assert set(STATED) == set(GPUS)
 
 
 @pytest.mark.parametrize("name", STATED)
 def test_peak_l2_and_sms_are_the_vendors(name: str) -> None:
     """Clock and bus width give the vendor's bandwidth; L2 and SMs are the vendor's; the source is named."""
     gbs, l2, sms = STATED[name]
-    found = card(name)
+    found = gpu(name)
     assert found.peak_gbs == pytest.approx(gbs, rel=5e-4)
     assert (found.l2_bytes / MIB, found.sms) == (l2, sms)
     assert found.source.strip()
@@ -42,15 +42,15 @@ def test_peak_l2_and_sms_are_the_vendors(name: str) -> None:
 
 def test_peak_is_clock_times_two_times_bus_bytes() -> None:
     """The peak follows from clock and bus width alone, 1e9 bytes to the GB: the two worked examples."""
-    assert card("rtx4090").peak_gbs == 1008.096
-    assert card("h200").peak_gbs == pytest.approx(4814.304, abs=1e-9)
-    other = dataclasses.replace(card("h200"), memory_clock_mhz=1000.0, bus_bits=64)
+    assert gpu("rtx4090").peak_gbs == 1008.096
+    assert gpu("h200").peak_gbs == pytest.approx(4814.304, abs=1e-9)
+    other = dataclasses.replace(gpu("h200"), memory_clock_mhz=1000.0, bus_bits=64)
     assert other.peak_gbs == 16.0
 
 
-def test_a_card_takes_its_sm_limits_from_its_architecture() -> None:
-    """Threads, blocks, registers and shared memory of a table card are those of its architecture."""
-    for found in CARDS.values():
+def test_a_gpu_takes_its_sm_limits_from_its_architecture() -> None:
+    """Threads, blocks, registers and shared memory of a table gpu are those of its architecture."""
+    for found in GPUS.values():
         of_arch = limits(found.arch)
         for name in (field.name for field in dataclasses.fields(of_arch)):
             assert getattr(found, name) == getattr(of_arch, name), (found.name, name)
@@ -65,16 +65,16 @@ def test_limits_leave_the_drivers_reserve() -> None:
 
 
 @pytest.mark.parametrize("name", ["H200", "RTX4090"])
-def test_a_card_is_found_in_capitals_too(name: str) -> None:
-    """The case of a card's name does not matter."""
-    assert isinstance(card(name), Card)
+def test_a_gpu_is_found_in_capitals_too(name: str) -> None:
+    """The case of a gpu's name does not matter."""
+    assert isinstance(gpu(name), Gpu)
 
 
-def test_unknown_card_lists_the_cards() -> None:
-    """A card that is not in the table is an error that gives the name asked for and all names there are."""
-    with pytest.raises(UnknownNameError, match="no card 'rtx4O90'") as raised:
-        card("rtx4O90")
-    for name in CARDS:
+def test_unknown_gpu_lists_the_gpus() -> None:
+    """A gpu that is not in the table is an error that gives the name asked for and all names there are."""
+    with pytest.raises(UnknownNameError, match="no gpu 'rtx4O90'") as raised:
+        gpu("rtx4O90")
+    for name in GPUS:
         assert name in str(raised.value)
 
 

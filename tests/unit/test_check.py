@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline import check as checking
-from pytest_roofline.check import CHECK_ALL, Job, check, compare, make_inputs, reference, rows_to_check
+from pytest_roofline.declare.suite import Array, Launch, Shape
 from pytest_roofline.errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
-from pytest_roofline.ladder import Array, Launch, Shape
+from pytest_roofline.run import check as checking
+from pytest_roofline.run.check import CHECK_ALL, Job, check, compare, make_inputs, reference, rows_to_check
 
 SHAPE = Shape(5, 64)
 
@@ -18,7 +18,7 @@ SHAPE = Shape(5, 64)
 def test_a_right_kernel_passes(shipped, fake_device):
     """Right answers pass, and the errors that are reported are those of float32."""
     for name in ("n3", "s3"):
-        found = check(fake_device(), shipped, shipped.rung(name), SHAPE)
+        found = check(fake_device(), shipped, shipped.variant(name), SHAPE)
         assert found.values == 5 * 64
         assert 0 < found.of_tolerance < 0.1
 
@@ -55,10 +55,10 @@ def test_a_wrong_value_is_named(shipped, fake_device, change, message):
     """NaN, infinity, zero and 0.3 % too much each fail, with place, value, count and largest error."""
     device = fake_device(sm_s3=broken(change))
     if message is None:
-        check(device, shipped, shipped.rung("s3"), SHAPE)
+        check(device, shipped, shipped.variant("s3"), SHAPE)
         return
     with pytest.raises(WrongAnswerError, match=f"(?s)s3 5x64.*{message}"):
-        check(device, shipped, shipped.rung("s3"), SHAPE)
+        check(device, shipped, shipped.variant("s3"), SHAPE)
 
 
 def test_an_unwritten_element_fails(shipped, fake_device):
@@ -69,12 +69,12 @@ def test_an_unwritten_element_fails(shipped, fake_device):
         y[:, :-1] = (e / e.sum(axis=1, keepdims=True))[:, :-1]
 
     with pytest.raises(WrongAnswerError, match="5 of 320 values"):
-        check(fake_device(sm_s3=body), shipped, shipped.rung("s3"), SHAPE)
+        check(fake_device(sm_s3=body), shipped, shipped.variant("s3"), SHAPE)
 
 
 def test_a_write_past_the_end_fails(shipped, fake_device):
     """One byte changed behind the output is found, although every answer is right."""
-    job = Job(fake_device(), shipped, shipped.rung("s3"), SHAPE)
+    job = Job(fake_device(), shipped, shipped.variant("s3"), SHAPE)
     job.run()
     job.guards["y"][3] = 0.0
     with pytest.raises(WrongAnswerError, match="wrote past the end of y, first at byte 12 behind it, 4 bytes"):
@@ -111,7 +111,7 @@ def test_inputs_repeat_rows_past_the_tile(shipped, fake_device, monkeypatch):
     """Beyond the tile limit row r of the input is row r modulo the tile, and answers are still compared row by row."""
     monkeypatch.setattr(checking, "TILE_ABOVE", 100)
     monkeypatch.setattr(checking, "TILE_ROWS", 3)
-    job = Job(fake_device(), shipped, shipped.rung("s3"), Shape(8, 32))
+    job = Job(fake_device(), shipped, shipped.variant("s3"), Shape(8, 32))
     assert job.inputs["x"].shape == (3, 32)
     job.run()
     assert job.verify().rows == 8
@@ -134,9 +134,9 @@ def test_a_refusal_allocates_and_launches_nothing(shipped, fake_device):
     device = fake_device()
     device.empty = device.upload = None
     with pytest.raises(RefusedError, match="s3 can't run 2x152064"):
-        Job(device, shipped, shipped.rung("s3"), Shape(2, 152064))
+        Job(device, shipped, shipped.variant("s3"), Shape(2, 152064))
     with pytest.raises(RefusedError, match="softmax takes x"):
-        check(device, shipped, shipped.rung("s3"), SHAPE, {"z": np.zeros((5, 64), np.float32)})
+        check(device, shipped, shipped.variant("s3"), SHAPE, {"z": np.zeros((5, 64), np.float32)})
 
 
 def test_an_unwritten_value_fails_where_nan_is_due(shipped, fake_device):
@@ -149,10 +149,10 @@ def test_an_unwritten_value_fails_where_nan_is_due(shipped, fake_device):
 
     x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
     x[0] = -np.inf
-    shape, rung = Shape(2, 64), shipped.rung("s3")
-    assert check(fake_device(), shipped, rung, shape, {"x": x}).rows == 2
+    shape, variant = Shape(2, 64), shipped.variant("s3")
+    assert check(fake_device(), shipped, variant, shape, {"x": x}).rows == 2
     with pytest.raises(WrongAnswerError, match="64 of 128 values of y were never written"):
-        check(fake_device(sm_s3=lazy), shipped, rung, shape, {"x": x})
+        check(fake_device(sm_s3=lazy), shipped, variant, shape, {"x": x})
 
 
 def test_a_reference_must_return_every_output(shipped):
@@ -173,7 +173,7 @@ def test_a_kernel_that_changes_its_input_fails(shipped, fake_device):
         x[0, 0] = 0
 
     with pytest.raises(WrongAnswerError, match="the kernel changed its input x"):
-        check(fake_device(sm_s3=greedy), shipped, shipped.rung("s3"), SHAPE)
+        check(fake_device(sm_s3=greedy), shipped, shipped.variant("s3"), SHAPE)
 
 
 def test_the_worst_of_several_outputs_is_reported(shipped, fake_device):
@@ -184,8 +184,8 @@ def test_the_worst_of_several_outputs_is_reported(shipped, fake_device):
             shipped.operators["softmax"], outputs=outputs, reference=lambda a, s: {"a": a["x"], "b": a["x"]}
         )
         launch = Launch("sm_s3", ("x", "a", "N"), reads=("x",), writes=("a", "b"))
-        rung = dataclasses.replace(shipped.rung("s3"), operator=operator, launches=(launch,))
-        job = Job(fake_device(sm_s3=lambda *_: None), shipped, rung, SHAPE)
+        variant = dataclasses.replace(shipped.variant("s3"), operator=operator, launches=(launch,))
+        job = Job(fake_device(sm_s3=lambda *_: None), shipped, variant, SHAPE)
         for name, factor in zip("ab", order, strict=True):
             job.outputs[name][...] = job.inputs["x"] * factor
         assert 0.1 < job.verify().of_tolerance < 1
@@ -194,7 +194,7 @@ def test_the_worst_of_several_outputs_is_reported(shipped, fake_device):
 def test_another_scalar_reaches_the_reference_too(shipped, fake_device):
     """eps of a job is what kernel and reference both use."""
     inputs = {"x": np.full((2, 64), 1e-3, np.float32), "w": np.ones(64, np.float32)}
-    job = Job(fake_device(), shipped, shipped.rung("n3"), Shape(2, 64), inputs, scalars={"eps": 3e-6})
+    job = Job(fake_device(), shipped, shipped.variant("n3"), Shape(2, 64), inputs, scalars={"eps": 3e-6})
     job.run()
     assert job.verify().of_tolerance < 0.1
     assert np.allclose(job.outputs["y"], 0.5, rtol=1e-3)
@@ -239,4 +239,4 @@ def test_inputs_of_another_shape_or_dtype_are_refused(shipped, fake_device):
     """Inputs with fewer rows than the shape, or of another dtype, are refused and never repeated or cast."""
     for host in (np.zeros((3, 64), np.float32), np.zeros((0, 64), np.float32), np.zeros((5, 64)), [[0.0]]):
         with pytest.raises(RefusedError, match="softmax: x is"):
-            check(fake_device(), shipped, shipped.rung("s3"), SHAPE, {"x": host})
+            check(fake_device(), shipped, shipped.variant("s3"), SHAPE, {"x": host})

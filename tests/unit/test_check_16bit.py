@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline.check import Accuracy, compare, make_inputs, reference
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import WrongAnswerError
-from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
-from pytest_roofline.ladder import Shape
+from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
+from pytest_roofline.run.check import Accuracy, compare, make_inputs, reference
 
 ONE = {"float16": 0x3C00, "bfloat16": 0x3F80}  # the bits of 1.0
 INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}

@@ -15,18 +15,19 @@ import numpy as np
 import pytest
 from processes import alive
 
-from pytest_roofline import declaration
-from pytest_roofline.cards import card
-from pytest_roofline.check import GUARD, Job, images_of, reference
-from pytest_roofline.compile import compile_source
-from pytest_roofline.device import ArrayView
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.declare import loading as declaration
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import DeviceError, WrongAnswerError
-from pytest_roofline.gpu import child
-from pytest_roofline.gpu.child import ChildJob, Proof, canary_job, execute, read_proof, run_child, rung_job
-from pytest_roofline.ladder import Shape
-from pytest_roofline.source import Source
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.run.check import GUARD, Job, images_of, reference
+from pytest_roofline.run.device import ArrayView
+from pytest_roofline.run.gpu import child
+from pytest_roofline.sanitize import compute_sanitizer
+from pytest_roofline.run.gpu.child import ChildJob, Proof, canary_job, execute, read_proof, run_child, variant_job
 
-LADDER = Path(__file__).parents[2] / "kernels" / "ladder.py"
+SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"
 SHAPE = Shape(8, 1000)
 
 
@@ -34,7 +35,7 @@ class HostDevice:
     """Arrays of NumPy; launching rms_n3 writes the reference. ``fault`` is what synchronising raises."""
 
     evidence, name, arch = "test", "host", "sm_90"
-    card = card("h200")
+    gpu = gpu("h200")
 
     def __init__(self, fault: str = "", off_by: float = 0.0, overrun: bool = False) -> None:
         self.fault, self.off_by, self.overrun = fault, off_by, overrun
@@ -69,7 +70,7 @@ class HostDevice:
         if kernel != "rms_n3":
             return
         x, w, y = args[:3]
-        operator = declaration.load(LADDER).rung("n3").operator
+        operator = declaration.load(SUITE).variant("n3").operator
         y[...] = reference(operator, {"x": x, "w": w}, np.arange(len(x)))["y"] + self.off_by
         if self.overrun:
             y.base[y.size] = 1.0
@@ -83,28 +84,28 @@ class HostDevice:
 
 
 @pytest.fixture(scope="module")
-def ladder():
-    return declaration.load(LADDER)
+def suite():
+    return declaration.load(SUITE)
 
 
 @pytest.fixture
-def n3(ladder):
-    rung = ladder.rung("n3")
-    return lambda **options: rung_job(LADDER, rung, SHAPE, images_of(ladder, rung, "sm_90"), **options)
+def n3(suite):
+    variant = suite.variant("n3")
+    return lambda **options: variant_job(SUITE, variant, SHAPE, images_of(suite, variant, "sm_90"), **options)
 
 
 class TestExecute:
-    def test_rung(self, n3) -> None:
-        """A rung that runs and answers right is proven with its kernels' names, after the device was waited for."""
+    def test_variant(self, n3) -> None:
+        """A variant that runs and answers right is proven with its kernels' names, after the device was waited for."""
         device = HostDevice()
         assert execute(n3().fields, device) == Proof(("rms_n3",), True, None)
         assert device.calls[0] == "synchronize"
         assert n3().launches == ("rms_n3",)
 
-    def test_several_launches(self, ladder) -> None:
-        """A rung of two launches names both, and the job says beforehand which they have to be."""
-        rung = ladder.rung("n1")
-        job = rung_job(LADDER, rung, SHAPE, images_of(ladder, rung, "sm_90"), verify=False)
+    def test_several_launches(self, suite) -> None:
+        """A variant of two launches names both, and the job says beforehand which they have to be."""
+        variant = suite.variant("n1")
+        job = variant_job(SUITE, variant, SHAPE, images_of(suite, variant, "sm_90"), verify=False)
         proof = execute(job.fields, HostDevice())
         assert proof == Proof(("rms_n1_pass1", "rms_n1_pass2"), None, None)
         assert job.launches == proof.launched
@@ -125,22 +126,22 @@ class TestExecute:
                 execute(n3(verify=verify).fields, HostDevice(fault="cudaErrorIllegalAddress"))
 
     def test_c62_exact_sizes(self, n3) -> None:
-        """C62: each array of the child is exactly as large as the rung's arrays are, no guard hides an overrun."""
+        """C62: each array of the child is exactly as large as the variant's arrays are, no guard hides an overrun."""
         device = HostDevice()
         execute(n3().fields, device)
         assert sorted(device.allocated) == sorted([8 * 1000 * 4, 1000 * 4, 8 * 1000 * 4])
 
-    def test_guard_is_there_otherwise(self, ladder) -> None:
+    def test_guard_is_there_otherwise(self, suite) -> None:
         """Outside the child the outputs keep their guard, which still finds an overrun and says how much it watches."""
-        job = Job(HostDevice(overrun=True), ladder, ladder.rung("n3"), SHAPE)  # type: ignore[arg-type]
+        job = Job(HostDevice(overrun=True), suite, suite.variant("n3"), SHAPE)  # type: ignore[arg-type]
         job.run()
         with pytest.raises(WrongAnswerError, match=f"past the end of y, first at byte .* within the {GUARD}"):
             job.verify()
 
     @pytest.mark.parametrize("kind", sorted(child.CANARIES))
     def test_canary(self, kind: str) -> None:
-        """Each planted defect is one launch of the kernel of its name, and needs no ladder."""
-        image = compile_source(Source.read(Path(child.__file__).with_name("canary.cu")), "sm_90")
+        """Each planted defect is one launch of the kernel of its name, and needs no suite."""
+        image = compile_source(Source.read(Path(compute_sanitizer.__file__).with_name("canary.cu")), "sm_90")
         device = HostDevice()
         job = canary_job(kind, image)
         assert execute(job.fields, device) == Proof((f"canary_{kind}",), None, None)
@@ -219,12 +220,12 @@ class TestRunChild:
         assert not result.timed_out
 
     def test_one_line_on_stdout(self, n3, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The proof is one line with nonce, rung and shape."""
+        """The proof is one line with nonce, variant and shape."""
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
         (line,) = run_child(n3(), timeout=60).stdout.splitlines()
         record = json.loads(line.removeprefix("roofline-child: "))
-        assert {*record} == {"nonce", "rung", "shape", "launched", "verified", "error"}
-        assert (record["rung"], record["shape"], len(record["nonce"])) == ("n3", "8x1000", 32)
+        assert {*record} == {"nonce", "variant", "shape", "launched", "verified", "error"}
+        assert (record["variant"], record["shape"], len(record["nonce"])) == ("n3", "8x1000", 32)
 
     def test_time_limit(self, tmp_path: Path) -> None:
         """A child that outstays its limit is killed with its own children, and the result says so."""
@@ -256,7 +257,7 @@ class TestRunChild:
     def test_usage(self) -> None:
         """Without a job file the child ends with exit code 2 and its usage."""
         done = subprocess.run(
-            [sys.executable, "-m", "pytest_roofline.gpu.child"],
+            [sys.executable, "-m", "pytest_roofline.run.gpu.child"],
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.__main__ import main
-from pytest_roofline.measure import warm_up_launches
+from pytest_roofline.bench.measure import warm_up_launches
+from pytest_roofline.cli import main
 
-LADDER = Path(__file__).parents[2] / "kernels" / "ladder.py"
+SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"
 
 
-def run(*words: str, ladder: Path = LADDER) -> int:
-    return main([*words, "--ladder", str(ladder)])
+def run(*words: str, suite: Path = SUITE) -> int:
+    return main([*words, "--suite", str(suite)])
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("s99",), 2, "there is no rung 's99'; the ladder has n1, n2, "),
+        (("s99",), 2, "there is no variant 's99'; the suite has n1, n2, "),
         (("n3", "0"), 2, "M must be at least 1, got 0"),
         (("n3", "8", "-5"), 2, "N must be at least 1, got -5"),
         (("n3", "8", "1000", "0"), 2, "ITERS must be at least 1, got 0"),
@@ -33,14 +33,14 @@ def run(*words: str, ladder: Path = LADDER) -> int:
     ],
 )
 def test_usage_and_refusals(capsys, words, code, message):
-    """A wrong rung, a shape that is none and a limit end with 2 or 3 and say why, before any device is asked."""
+    """A wrong variant, a shape that is none and a limit end with 2 or 3 and say why, before any device is asked."""
     assert run(*words) == code
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [(), ("n3", "many"), ("n3", "8", "1000", "11", "12"), ("n3", "--state", "tepid")])
 def test_words_that_do_not_parse(words):
-    """A missing rung, a word for a number, one word too many and an unknown state end with 2."""
+    """A missing variant, a word for a number, one word too many and an unknown state end with 2."""
     with pytest.raises(SystemExit) as stopped:
         main([*words])
     assert stopped.value.code == 2
@@ -48,15 +48,15 @@ def test_words_that_do_not_parse(words):
 
 def test_a_missing_declaration_is_usage(capsys, tmp_path):
     """A declaration that is not there ends with 2 and its path."""
-    assert run("n3", ladder=tmp_path / "none.py") == 2
-    assert f"there is no ladder declaration at {tmp_path / 'none.py'}" in capsys.readouterr().err
+    assert run("n3", suite=tmp_path / "none.py") == 2
+    assert f"there is no suite declaration at {tmp_path / 'none.py'}" in capsys.readouterr().err
 
 
 def test_no_device_ends_with_4():
     """Without a GPU the exit code is 4, standard output is empty and the reason is on standard error."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(LADDER.parents[1] / "src"), environment.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest_roofline", "n3", "8", "1000", "--ladder", str(LADDER)]
+    environment["PYTHONPATH"] = os.pathsep.join([str(SUITE.parents[1] / "src"), environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest_roofline", "n3", "8", "1000", "--suite", str(SUITE)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 4
     assert done.stdout == ""
@@ -70,7 +70,7 @@ def test_warm_up():
 
 @pytest.mark.parametrize("samples", ["1", "2", "11"])
 def test_a_right_answer_ends_with_0(cuda_device, capsys, samples):
-    """On a GPU it prints what a benchmark knows: card, ledger, launches, check, time, bandwidth, marks."""
+    """On a GPU it prints what a benchmark knows: gpu, ledger, launches, check, time, bandwidth, marks."""
     assert run("s1", "32", "2048", samples) == 0
     text = capsys.readouterr().out
     for word in (
@@ -89,29 +89,29 @@ def test_a_right_answer_ends_with_0(cuda_device, capsys, samples):
 
 def test_a_wrong_answer_ends_with_1(cuda_device, capsys, tmp_path):
     """On a GPU a broken kernel ends with 1, names wrong elements, and prints no time."""
-    shutil.copytree(LADDER.parent, tmp_path / "kernels")
+    shutil.copytree(SUITE.parent, tmp_path / "kernels")
     source = tmp_path / "kernels" / "rmsnorm" / "n3_registers.cu"
     source.write_text(source.read_text().replace("xs[k] * scale * w[i]", "xs[k] * scale"))
-    assert run("n3", "8", "1000", ladder=tmp_path / "kernels" / "ladder.py") == 1
+    assert run("n3", "8", "1000", suite=tmp_path / "kernels" / "suite.py") == 1
     captured = capsys.readouterr()
     assert "values of y are wrong" in captured.err
     assert "GB/s" not in captured.out
 
 
 def test_the_declaration_is_the_configured_one(capsys, tmp_path, monkeypatch):
-    """Without --ladder it is the one that the pytest configuration at or above the working directory names."""
+    """Without --suite it is the one that the pytest configuration at or above the working directory names."""
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     files = {
-        "setup.cfg": "[tool:pytest]\nroofline_ladder = a.py\n",
-        "tox.ini": "[pytest]\nroofline_ladder = b.py\n",
-        "pyproject.toml": "[tool.pytest.ini_options]\nroofline_ladder = 'c.py'\n",
-        "pytest.ini": "[pytest]\nroofline_ladder = d.py\n",
+        "setup.cfg": "[tool:pytest]\nroofline_suite = a.py\n",
+        "tox.ini": "[pytest]\nroofline_suite = b.py\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\nroofline_suite = 'c.py'\n",
+        "pytest.ini": "[pytest]\nroofline_suite = d.py\n",
     }
     for (name, text), declared in zip(files.items(), "abcd", strict=True):
         (tmp_path / name).write_text(text)
         assert main(["n3"]) == 2
-        assert f"no ladder declaration at {tmp_path / declared}.py" in capsys.readouterr().err
+        assert f"no suite declaration at {tmp_path / declared}.py" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_a_configuration_that_can_not_be_read_is_usage(capsys, tmp_path, monkeyp
     (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main(["n3"]) == 2
-    assert f"{tmp_path / name} can't be read for roofline_ladder" in capsys.readouterr().err
+    assert f"{tmp_path / name} can't be read for roofline_suite" in capsys.readouterr().err
 
 
 def test_pytests_own_toml_file_comes_first(capsys, tmp_path, monkeypatch):
     """pytest.toml, with its table [pytest], wins over pytest.ini."""
-    (tmp_path / "pytest.toml").write_text("[pytest]\nroofline_ladder = 'first.py'\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nroofline_ladder = second.py\n")
+    (tmp_path / "pytest.toml").write_text("[pytest]\nroofline_suite = 'first.py'\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nroofline_suite = second.py\n")
     monkeypatch.chdir(tmp_path)
     assert main(["n3"]) == 2
     assert f"{tmp_path / 'first.py'}" in capsys.readouterr().err
@@ -137,7 +137,7 @@ def test_pytests_own_toml_file_comes_first(capsys, tmp_path, monkeypatch):
 
 def test_traffic_is_counted_by_source_line_without_a_gpu(capsys):
     """--traffic names the floor as modelled, and gives each line's requests, bytes, sectors and coalescing."""
-    assert run("n3", "64", "3584", "--traffic", "--card", "h200", "--state", "warm") == 0
+    assert run("n3", "64", "3584", "--traffic", "--gpu", "h200", "--state", "warm") == 0
     out = capsys.readouterr().out
     assert out.startswith("n3 64x3584, warm L2: ")
     assert "modelled floor on NVIDIA H200, not measured" in out.splitlines()[0]
@@ -148,7 +148,7 @@ def test_traffic_is_counted_by_source_line_without_a_gpu(capsys):
 
 def test_traffic_names_the_line_that_calls_an_access(capsys):
     """An access in an inlined function stands under the line of the kernel's own code first."""
-    assert run("n7", "64", "3584", "--traffic", "--card", "h200") == 0
+    assert run("n7", "64", "3584", "--traffic", "--gpu", "h200") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if " > " in line]
     assert [(line[0].partition(":")[0], line[2].partition(":")[0]) for line in lines if line[3] in "xwy"] == [
         ("norm.cuh", "vector.cuh")

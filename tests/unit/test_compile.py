@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline import compile as compiling
-from pytest_roofline.compile import FLAGS, Image, compile_source, compiler, load_image, supported_architectures
+from pytest_roofline.build import nvrtc as compiling
+from pytest_roofline.build.nvrtc import FLAGS, Image, compile_source, compiler, load_image, supported_architectures
+from pytest_roofline.build.source import Source
 from pytest_roofline.errors import CompileError, ToolOutputError
-from pytest_roofline.source import Source
 
 KERNEL = 'extern "C" __global__ void k(float* x, int n, float a, double d, long long q) { x[n + q] = a + d; }\n'
 

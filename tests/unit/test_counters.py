@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-from pytest_roofline.check import images_of
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import CountersError
-from pytest_roofline.gpu import counters, sanitizer
-from pytest_roofline.gpu.child import Counted
-from pytest_roofline.ladder import Shape
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.gpu.child import Counted
+from pytest_roofline.sanitize import compute_sanitizer as sanitizer
 
 HEAD = '"ID","Process ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum",'
 HEAD += '"lts__t_sectors.sum"\n"","","","byte","byte","ns","sector"\n'
@@ -47,9 +48,9 @@ def counted(tmp_path, shipped):
         config.write_text(json.dumps({"log": log, "code": code, "proof": proof, "error": error}))
         ncu.write_text(FAKE.format(python=sys.executable, config=str(config)))
         ncu.chmod(0o755)
-        rung = shipped.rung("n3")
-        case = Counted(rung, Shape(32, 3584), "cold", images_of(shipped, rung, "sm_90"))
-        return counters.count(ncu, shipped.root / "ladder.py", [case])
+        variant = shipped.variant("n3")
+        case = Counted(variant, Shape(32, 3584), "cold", images_of(shipped, variant, "sm_90"))
+        return counters.count(ncu, shipped.root / "suite.py", [case])
 
     return run
 

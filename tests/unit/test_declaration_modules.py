@@ -9,18 +9,18 @@ import types
 import numpy as np
 import pytest
 
-from pytest_roofline.check import reference
-from pytest_roofline.declaration import check, load
+from pytest_roofline.declare.loading import check, load
+from pytest_roofline.declare.suite import ELEMENT, Array, Launch, Operator, Shape, Suite, Variant
 from pytest_roofline.errors import DeclarationError
-from pytest_roofline.ladder import ELEMENT, Array, Ladder, Launch, Operator, Rung, Shape
+from pytest_roofline.run.check import reference
 
-LADDER = """
-from pytest_roofline.ladder import Array, Ladder, Launch, Operator, Rung, Shape
+SUITE = """
+from pytest_roofline.declare.suite import Array, Suite, Launch, Operator, Variant, Shape
 from {name} import TITLE
 
 X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"))
 COPY = Operator("copy", "y = x", (X,), (Y,), (), lambda arrays, scalars: {{"y": arrays["x"]}}, Shape(1, 1), 0.0, abs)
-LADDER = Ladder((Rung("c1", COPY, "c1.cu", TITLE, (Launch("c1", ("x", "y"), ("x",), ("y",)),)),), ())
+SUITE = Suite((Variant("c1", COPY, "c1.cu", TITLE, (Launch("c1", ("x", "y"), ("x",), ("y",)),)),), ())
 """
 
 
@@ -35,8 +35,8 @@ def declared(tmp_path):
         beside = root / name / "__init__.py" if package else root / f"{name}.py"
         beside.parent.mkdir(exist_ok=True)
         beside.write_text(f"TITLE = {folder!r}\n")
-        (root / "ladder.py").write_text(LADDER.format(name=name))
-        return root / "ladder.py"
+        (root / "suite.py").write_text(SUITE.format(name=name))
+        return root / "suite.py"
 
     return make
 
@@ -46,7 +46,7 @@ def test_two_ladders_have_each_their_own_neighbour_of_one_name(declared, package
     """A module or package beside a declaration is that declaration's, and none is left loaded."""
     paths = [declared(folder, "neighbour", package) for folder in ("first", "second")]
     before = list(sys.path)
-    assert [load(path).rungs[0].title for path in paths] == ["first", "second"]
+    assert [load(path).variants[0].title for path in paths] == ["first", "second"]
     assert "neighbour" not in sys.modules
     assert sys.path == before
 
@@ -55,22 +55,22 @@ def test_a_loaded_module_of_that_name_is_put_back(declared, monkeypatch):
     """What somebody else loaded under the same name is neither taken nor lost."""
     other = types.ModuleType("neighbour")
     monkeypatch.setitem(sys.modules, "neighbour", other)
-    assert load(declared("first", "neighbour")).rungs[0].title == "first"
+    assert load(declared("first", "neighbour")).variants[0].title == "first"
     assert sys.modules["neighbour"] is other
 
 
 def test_one_file_with_two_sets_of_macros_is_an_error(tmp_path):
-    """A file is compiled once for a rung: two launches of it can't have different macros."""
+    """A file is compiled once for a variant: two launches of it can't have different macros."""
     x, y, z = (Array(name, ("M", "N")) for name in "xyz")
     twice = Operator("twice", "", (x,), (y,), (), lambda arrays, scalars: {"y": arrays["x"]}, Shape(1, 1), 0.0, abs)
     first = Launch("k", ("x", "z"), ("x",), ("z",), defines=(("F", "1"),))
     second = Launch("k", ("z", "y"), ("z",), ("y",), defines=(("F", "2"),))
     (tmp_path / "k.cu").write_text("")
-    rung = Rung("k", twice, "k.cu", "", (first, second), scratch=(z,))
+    variant = Variant("k", twice, "k.cu", "", (first, second), scratch=(z,))
     with pytest.raises(DeclarationError, match=r"k\.cu is compiled once"):
-        check(Ladder((rung,), (), root=tmp_path))
-    same = dataclasses.replace(rung, launches=(first, dataclasses.replace(second, defines=first.defines)))
-    check(Ladder((same,), (), root=tmp_path))
+        check(Suite((variant,), (), root=tmp_path))
+    same = dataclasses.replace(variant, launches=(first, dataclasses.replace(second, defines=first.defines)))
+    check(Suite((same,), (), root=tmp_path))
 
 
 def test_what_is_stored_between_has_the_type_of_the_floating_inputs():

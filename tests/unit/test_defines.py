@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.compile import Image, compile_source, load_image
+from pytest_roofline.build.nvrtc import Image, compile_source, load_image
+from pytest_roofline.build.source import Source
 from pytest_roofline.errors import CompileError
-from pytest_roofline.source import Source
 
 SOURCE = Source.of_text(
     "some.cu",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_roofline.sim.findings import BARRIER, CONVERGENCE, MEMORY, RACE, STEPS, TRAP, UNINITIALISED
-from pytest_roofline.sim.translate import supported
+from pytest_roofline.sim.isa.translate import supported
+from pytest_roofline.sim.observe.findings import BARRIER, CONVERGENCE, MEMORY, RACE, STEPS, TRAP, UNINITIALISED
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")

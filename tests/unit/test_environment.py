@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.environment import check_cupy, check_versions, installed_cupy
 from pytest_roofline.errors import SetupError
+from pytest_roofline.plugin.environment import check_cupy, check_versions, installed_cupy
 
 
 def test_c29_two_cupys():

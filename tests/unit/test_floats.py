@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_roofline.floats import FLOATS, SIXTEEN_BIT, as_stored, dtype_of, is_floating, ordinals
+from pytest_roofline.hardware.dtypes import FLOATS, SIXTEEN_BIT, as_stored, dtype_of, is_floating, ordinals
 
 INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # as a bit pattern
 PRECISION = {"float16": 11, "bfloat16": 8}  # significant bits

@@ -1,4 +1,4 @@
-"""A kernel that is not of the ladder, with its own operator, reference and ledger, goes through every check."""
+"""A kernel that is not of the suite, with its own operator, reference and ledger, goes through every check."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_on_a_gpu_it_is_checked_timed_and_race_checked(cuda_device, foreign):
     counts = result.parseoutcomes()
     assert set(counts) == {"passed"}, result.stdout.str()
     run = json.loads((foreign.path / "run.json").read_text())
-    (info,) = [b["extra_info"] for b in run["benchmarks"] if b["name"] == "test_rung[axpby-4096x4096]"]
+    (info,) = [b["extra_info"] for b in run["benchmarks"] if b["name"] == "test_variant[axpby-4096x4096]"]
     assert info["ledger_bytes"] == 12 * 4096 * 4096
     assert info["ledger"] == "axpby reads x, reads y, writes z"
     assert info["gbs"] == pytest.approx(info["ledger_bytes"] / info["median_us"] / 1e3)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_roofline import gate
-from pytest_roofline.comparison import storage_slug
 from pytest_roofline.errors import BaselineError, UnknownNameError
+from pytest_roofline.plugin.comparison import storage_slug
+from pytest_roofline.report import gate
 
-H200 = {"roofline": {"card": "NVIDIA H200", "driver": "580.159", "cuda": "13.0", "evidence": "measured"}}
-RTX = {"roofline": {**H200["roofline"], "card": "NVIDIA GeForce RTX 4090"}}
+H200 = {"roofline": {"gpu": "NVIDIA H200", "driver": "580.159", "cuda": "13.0", "evidence": "measured"}}
+RTX = {"roofline": {**H200["roofline"], "gpu": "NVIDIA GeForce RTX 4090"}}
 SIMULATED = {"roofline": {**H200["roofline"], "evidence": "simulated"}}
 
 
@@ -51,7 +51,7 @@ def test_less_than_the_resolution_is_no_difference(now: float, status: str) -> N
     assert one(now, 7.45e-6).status == status
 
 
-def test_a_metric_that_is_not_valid_is_no_verdict_on_another_card() -> None:
+def test_a_metric_that_is_not_valid_is_no_verdict_on_another_gpu() -> None:
     """By MBU, a benchmark whose MBU is marked on either side is shown as such, and does not fail."""
     sides = [record("n2", mbu_percent=130.0, metric_valid=False)], [record("n2", mbu_percent=80.0, metric_valid=True)]
     for now, then in (sides, sides[::-1]):
@@ -135,41 +135,41 @@ def test_tolerance_that_passes_everything_is_refused(tolerance: float) -> None:
         one(1e-3, 1e-3, tolerance=tolerance)
 
 
-def test_c48_other_card_is_refused() -> None:
-    """C48: a baseline from another card is refused with both cards and the option that compares by MBU."""
-    with pytest.raises(BaselineError, match=r"NVIDIA H200.*RTX 4090.*--roofline-other-card"):
-        gate.check_same_card(H200, RTX)
-    assert gate.check_same_card(H200, RTX, allow_other_card=True) is True
-    assert gate.check_same_card(H200, H200, allow_other_card=True) is False
+def test_c48_other_gpu_is_refused() -> None:
+    """C48: a baseline from another gpu is refused with both gpus and the option that compares by MBU."""
+    with pytest.raises(BaselineError, match=r"NVIDIA H200.*RTX 4090.*--roofline-other-gpu"):
+        gate.check_same_gpu(H200, RTX)
+    assert gate.check_same_gpu(H200, RTX, allow_other_gpu=True) is True
+    assert gate.check_same_gpu(H200, H200, allow_other_gpu=True) is False
 
 
 @pytest.mark.parametrize(("now", "then"), [(H200, SIMULATED), (SIMULATED, H200)])
 def test_c48_simulated_is_never_compared_with_measured(now: Any, then: Any) -> None:
     """C48: a modelled bound and a measurement are not compared, whatever was allowed."""
     with pytest.raises(BaselineError, match="simulated"):
-        gate.check_same_card(now, then, allow_other_card=True)
+        gate.check_same_gpu(now, then, allow_other_gpu=True)
 
 
 @pytest.mark.parametrize(
-    "info", [None, {}, {"roofline": None}, {"roofline": {}}, {"roofline": {"card": " "}}, {"roofline": {"card": 7}}]
+    "info", [None, {}, {"roofline": None}, {"roofline": {}}, {"roofline": {"gpu": " "}}, {"roofline": {"gpu": 7}}]
 )
-def test_c48_baseline_without_card_is_refused(info: Any) -> None:
-    """C48: a run that names no card is refused on either side, whatever was allowed."""
-    assert gate.machine_card(info) is None
+def test_c48_baseline_without_gpu_is_refused(info: Any) -> None:
+    """C48: a run that names no gpu is refused on either side, whatever was allowed."""
+    assert gate.machine_gpu(info) is None
     for now, then, side in ((H200, info, "the baseline"), (info, H200, "this run")):
-        with pytest.raises(BaselineError, match=f"{side} does not name its card"):
-            gate.check_same_card(now, then, allow_other_card=True)
+        with pytest.raises(BaselineError, match=f"{side} does not name its gpu"):
+            gate.check_same_gpu(now, then, allow_other_gpu=True)
 
 
 @pytest.mark.parametrize("evidence", [None, "", "guessed"])
 def test_c48_evidence_must_be_known(evidence: Any) -> None:
     """C48: a baseline that does not say whether it was measured is refused."""
     with pytest.raises(BaselineError, match="evidence"):
-        gate.check_same_card(H200, {"roofline": {"card": "NVIDIA H200", "evidence": evidence}})
+        gate.check_same_gpu(H200, {"roofline": {"gpu": "NVIDIA H200", "evidence": evidence}})
 
 
 def test_c48_by_mbu_ignores_times() -> None:
-    """C48: by MBU a card of half the bandwidth passes at the same share of peak, and a lower share fails."""
+    """C48: by MBU a gpu of half the bandwidth passes at the same share of peak, and a lower share fails."""
     then = [record("a", 1e-3, mbu_percent=80.0), record("b", 1e-3, mbu_percent=80.0)]
     now = [record("a", 2e-3, mbu_percent=80.0), record("b", 1e-3, mbu_percent=72.0)]
     b, a = gate.verdicts(now, then, by_mbu=True)
@@ -226,7 +226,7 @@ def test_modelled_floors_have_no_resolution() -> None:
 
 @given(numbers, numbers, st.floats(min_value=0, max_value=0.99))
 def test_mbu_and_time_agree(now: float, then: float, tolerance: float) -> None:
-    """On one card, where MBU is proportional to 1/time, both ways to compare give one change."""
+    """On one gpu, where MBU is proportional to 1/time, both ways to compare give one change."""
     by_time = one(now, then, tolerance=tolerance)
     (by_mbu,) = gate.verdicts(
         [record("n4", mbu_percent=1 / now)], [record("n4", mbu_percent=1 / then)], tolerance, by_mbu=True
@@ -235,7 +235,7 @@ def test_mbu_and_time_agree(now: float, then: float, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("card", "slug"),
+    ("gpu", "slug"),
     [
         ("NVIDIA H200", "NVIDIA-H200"),
         ("NVIDIA GeForce RTX 4090", "NVIDIA-GeForce-RTX-4090"),
@@ -244,23 +244,23 @@ def test_mbu_and_time_agree(now: float, then: float, tolerance: float) -> None:
         ("a/b\\c:d\n", "a-b-c-d"),
     ],
 )
-def test_storage_slug(card: str, slug: str) -> None:
-    """A card's name becomes one folder name, and can't lead out of its folder."""
-    assert storage_slug(card) == slug
+def test_storage_slug(gpu: str, slug: str) -> None:
+    """A gpu's name becomes one folder name, and can't lead out of its folder."""
+    assert storage_slug(gpu) == slug
 
 
-@pytest.mark.parametrize("card", ["", "...", "/", "🂡"])
-def test_storage_slug_refuses_nothing_left(card: str) -> None:
+@pytest.mark.parametrize("gpu", ["", "...", "/", "🂡"])
+def test_storage_slug_refuses_nothing_left(gpu: str) -> None:
     """A name of which nothing is left is refused instead of naming the parent folder."""
-    with pytest.raises(BaselineError, match="card name"):
-        storage_slug(card)
+    with pytest.raises(BaselineError, match="gpu name"):
+        storage_slug(gpu)
 
 
 @given(st.text())
-def test_storage_slug_is_one_safe_folder(card: str) -> None:
-    """Whatever a card is called, its folder is one plain path component."""
+def test_storage_slug_is_one_safe_folder(gpu: str) -> None:
+    """Whatever a gpu is called, its folder is one plain path component."""
     try:
-        slug = storage_slug(card)
+        slug = storage_slug(gpu)
     except BaselineError:
         return
     assert Path(slug).name == slug

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_roofline import gate
+from pytest_roofline.report import gate
 
-H200 = {"roofline": {"card": "NVIDIA H200", "evidence": "measured"}}
-RTX = {"roofline": {"card": "NVIDIA GeForce RTX 4090", "evidence": "measured"}}
+H200 = {"roofline": {"gpu": "NVIDIA H200", "evidence": "measured"}}
+RTX = {"roofline": {"gpu": "NVIDIA GeForce RTX 4090", "evidence": "measured"}}
 
 
 def record(name: str, median: Any = 1e-3, **extra: Any) -> dict[str, Any]:
@@ -49,12 +49,12 @@ def test_command_line_c49(tmp_path: Path) -> None:
 
 
 def test_command_line_c48(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """C48: exit 1 for a baseline of another card, and a comparison by MBU when asked for."""
+    """C48: exit 1 for a baseline of another gpu, and a comparison by MBU when asked for."""
     baseline = saved(record("n4", 1e-3, mbu_percent=80.0), machine=RTX)
     run = saved(record("n4", 3e-3, mbu_percent=81.0))
     assert run_gate(tmp_path, baseline, run) == 1
     assert "refused" in capsys.readouterr().err
-    assert run_gate(tmp_path, baseline, run, "--other-card") == 0
+    assert run_gate(tmp_path, baseline, run, "--other-gpu") == 0
     assert "MBU 81.0 %, was MBU 80.0 %" in capsys.readouterr().out
 
 
@@ -100,12 +100,12 @@ def test_bad_usage_exits_2(tmp_path: Path) -> None:
 
 
 def test_runs_as_a_module(tmp_path: Path) -> None:
-    """``python -m pytest_roofline.gate`` hands the exit code to the shell."""
+    """``python -m pytest_roofline.report.gate`` hands the exit code to the shell."""
     files = []
     for name, median in (("baseline.json", 1e-3), ("run.json", 1.1e-3)):
         files.append(tmp_path / name)
         files[-1].write_text(json.dumps(saved(record("n4", median))))
-    command = [sys.executable, "-m", "pytest_roofline.gate", *map(str, files)]
+    command = [sys.executable, "-m", "pytest_roofline.report.gate", *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("slower")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline import host
 from pytest_roofline.errors import DeviceMemoryError
+from pytest_roofline.hardware import host
 
 
 def test_the_containers_limit_counts_where_it_is_less(monkeypatch, tmp_path):

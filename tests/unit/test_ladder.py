@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
+from pytest_roofline.declare.launch import INT32_MAX
+from pytest_roofline.declare.suite import Array, Launch, Limit, Shape, Suite
 from pytest_roofline.errors import RefusedError, UnknownNameError
-from pytest_roofline.ladder import Array, Ladder, Launch, Limit, Shape
-from pytest_roofline.launch import INT32_MAX
 
 LEDGER = {"n1": 12, "n2": 12, "n3": 8, "n4": 8, "n5": 8, "n6": 8, "n7": 8, "n8": 8} | {
     "s1": 16, "s2": 12, "s3": 8, "s4": 8, "s5": 8, "s6": 8, "s7": 8, "s8": 8, "s9": 8, "a1": 20, "a2": 16
@@ -42,37 +42,37 @@ def test_c21_the_smallest_and_largest_shape() -> None:
 
 
 @pytest.mark.parametrize(("name", "per_element"), LEDGER.items())
-def test_ledger_bytes(ladder: Ladder, name: str, per_element: int) -> None:
+def test_ledger_bytes(suite: Suite, name: str, per_element: int) -> None:
     """A row costs so many bytes an element of float32, half of it in 16 bits; weight and row values are not in it."""
-    rung = ladder.rung(name)
+    variant = suite.variant(name)
     for shape in (Shape(8192, 3584), Shape(1, 1), Shape(3, 1000)):
-        assert rung.ledger_bytes(shape) == per_element * shape.M * shape.N
-        assert rung.ledger_per_row(shape) == per_element
-        assert rung.footprint_bytes(shape) == (8 if name[0] != "a" else 16) * shape.M * shape.N
+        assert variant.ledger_bytes(shape) == per_element * shape.M * shape.N
+        assert variant.ledger_per_row(shape) == per_element
+        assert variant.footprint_bytes(shape) == (8 if name[0] != "a" else 16) * shape.M * shape.N
         half = dataclasses.replace(shape, dtype="bfloat16")
-        assert 2 * rung.ledger_bytes(half) == rung.ledger_bytes(shape)
-        assert 2 * rung.footprint_bytes(half) == rung.footprint_bytes(shape)
+        assert 2 * variant.ledger_bytes(half) == variant.ledger_bytes(shape)
+        assert 2 * variant.footprint_bytes(half) == variant.footprint_bytes(shape)
 
 
-def test_ledger_in_words(ladder: Ladder) -> None:
+def test_ledger_in_words(suite: Suite) -> None:
     """The ledger is the sum over the launches, and says what each reads and writes."""
-    assert ladder.rung("n2").ledger_words() == "rms_n2 reads x, reads x, writes y"
-    assert ladder.rung("s2").ledger_words() == "sm_s2_ms reads x; sm_s1_div reads x, writes y"
+    assert suite.variant("n2").ledger_words() == "rms_n2 reads x, reads x, writes y"
+    assert suite.variant("s2").ledger_words() == "sm_s2_ms reads x; sm_s1_div reads x, writes y"
 
 
-def test_ideal_speed_ups_by_the_ledger(ladder: Ladder) -> None:
-    """The ledger's ratios are those of the ladder: n1 to n3 1.5, s1 to s2 1.33, s1 to s3 2, n1 to n2 1."""
+def test_ideal_speed_ups_by_the_ledger(suite: Suite) -> None:
+    """The ledger's ratios are those of the suite: n1 to n3 1.5, s1 to s2 1.33, s1 to s3 2, n1 to n2 1."""
     shape = Shape(8, 512)
-    ledger = {rung.name: rung.ledger_bytes(shape) for rung in ladder.rungs}
+    ledger = {variant.name: variant.ledger_bytes(shape) for variant in suite.variants}
     ratios = [ledger[a] / ledger[b] for a, b in (("n1", "n3"), ("s1", "s2"), ("s1", "s3"), ("n1", "n2"), ("n3", "n4"))]
     assert ratios == pytest.approx([1.5, 4 / 3, 2.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("name", ["s3", "s4"])
-def test_a_row_that_is_too_long_is_refused(ladder: Ladder, name: str) -> None:
-    """152064 columns are refused with rung, limit, value, reason, and the rungs that run them."""
+def test_a_row_that_is_too_long_is_refused(suite: Suite, name: str) -> None:
+    """152064 columns are refused with variant, limit, value, reason, and the variants that run them."""
     with pytest.raises(RefusedError) as raised:
-        ladder.require(ladder.rung(name), WIDE)
+        suite.require(suite.variant(name), WIDE)
     said = str(raised.value)
     assert said.startswith(f"{name} can't run 32x152064, nothing was launched: N = 152064, allowed is N <= 8192 (")
     assert "registers" in said
@@ -82,16 +82,16 @@ def test_a_row_that_is_too_long_is_refused(ladder: Ladder, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["n4", "s4", "n5", "s5"])
 @pytest.mark.parametrize("columns", [1, 31, 33, 255, 257, 8191])
-def test_columns_that_are_no_multiple_of_four_are_refused(ladder: Ladder, name: str, columns: int) -> None:
-    """A float4 rung refuses a row that is not made of whole float4."""
+def test_columns_that_are_no_multiple_of_four_are_refused(suite: Suite, name: str, columns: int) -> None:
+    """A float4 variant refuses a row that is not made of whole float4."""
     with pytest.raises(RefusedError, match=rf"N = {columns}, allowed is N % 4 == 0 \(.*float4"):
-        ladder.require(ladder.rung(name), Shape(2, columns))
+        suite.require(suite.variant(name), Shape(2, columns))
 
 
-def test_which_rungs_run_which_columns(ladder: Ladder) -> None:
-    """The limits let each rung run exactly the columns that it can."""
+def test_which_variants_run_which_columns(suite: Suite) -> None:
+    """The limits let each variant run exactly the columns that it can."""
     able = {
-        columns: " ".join(name for name in LEDGER if ladder.rung(name).broken_limit(Shape(2, columns)) is None)
+        columns: " ".join(name for name in LEDGER if suite.variant(name).broken_limit(Shape(2, columns)) is None)
         for columns in (4, 1000, 1001, 8188, 8191, 8192, 8193, 8196, 152064, 2**18 + 1, 2**19 + 1)
     }
     every, scalar = " ".join(LEDGER), "n1 n2 n3 n6 n7 n8 s1 s2 s3 s6 s7 s8 s9 a1 a2"
@@ -108,15 +108,15 @@ def test_which_rungs_run_which_columns(ladder: Ladder) -> None:
         2**18 + 1: "n1 n2 n8 s1 s2 s8 s9 a1",
         2**19 + 1: "n1 n2 s1 s2",
     }
-    for rung in ladder.rungs:
-        if rung.name in able[152064].split():
-            ladder.require(rung, WIDE)
+    for variant in suite.variants:
+        if variant.name in able[152064].split():
+            suite.require(variant, WIDE)
 
 
-def test_a_shape_that_no_rung_runs(ladder: Ladder) -> None:
-    """Where no rung can help, the refusal says so."""
-    with pytest.raises(RefusedError, match=r"can't run 1x2147483647.*No rung runs it\.$"):
-        ladder.require(ladder.rung("n1"), Shape(1, INT32_MAX))
+def test_a_shape_that_no_variant_runs(suite: Suite) -> None:
+    """Where no variant can help, the refusal says so."""
+    with pytest.raises(RefusedError, match=r"can't run 1x2147483647.*No variant runs it\.$"):
+        suite.require(suite.variant("n1"), Shape(1, INT32_MAX))
 
 
 def test_limits() -> None:
@@ -127,26 +127,26 @@ def test_limits() -> None:
     assert str(Limit("N", "because", multiple_of=4)) == "N % 4 == 0"
 
 
-def test_unknown_rung_lists_the_rungs(ladder: Ladder) -> None:
-    """A rung that does not exist is an error that lists those that do."""
-    with pytest.raises(UnknownNameError, match=r"no rung 'none'; the ladder has n1, n2, .*a2"):
-        ladder.rung("none")
+def test_unknown_variant_lists_the_variants(suite: Suite) -> None:
+    """A variant that does not exist is an error that lists those that do."""
+    with pytest.raises(UnknownNameError, match=r"no variant 'none'; the suite has n1, n2, .*a2"):
+        suite.variant("none")
 
 
-def test_families_and_baselines(ladder: Ladder) -> None:
-    """The first rung of an operator is the baseline of all of its family."""
-    for rung in ladder.rungs:
-        family = ladder.family(rung.operator)
-        assert rung in family
-        assert ladder.baseline(rung) is family[0]
-    assert ladder.baseline(ladder.rung("n4")).name == "n1"
-    assert ladder.baseline(ladder.rung("s4")).name == "s1"
+def test_families_and_baselines(suite: Suite) -> None:
+    """The first variant of an operator is the baseline of all of its family."""
+    for variant in suite.variants:
+        family = suite.family(variant.operator)
+        assert variant in family
+        assert suite.baseline(variant) is family[0]
+    assert suite.baseline(suite.variant("n4")).name == "n1"
+    assert suite.baseline(suite.variant("s4")).name == "s1"
 
 
-def test_a_reused_kernel_names_its_source(ladder: Ladder) -> None:
+def test_a_reused_kernel_names_its_source(suite: Suite) -> None:
     """s2 takes its last kernel from s1's file, and both files are among its sources, once each."""
-    assert ladder.rung("s2").sources() == ("softmax/s2_online.cu", "softmax/s1_three_kernels.cu")
-    assert ladder.rung("s1").sources() == ("softmax/s1_three_kernels.cu",)
+    assert suite.variant("s2").sources() == ("softmax/s2_online.cu", "softmax/s1_three_kernels.cu")
+    assert suite.variant("s1").sources() == ("softmax/s1_three_kernels.cu",)
 
 
 def test_arrays_have_shapes_and_bytes() -> None:

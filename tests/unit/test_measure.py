@@ -9,34 +9,34 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.check import Accuracy, images_of
-from pytest_roofline.gpu.telemetry import Telemetry
-from pytest_roofline.ladder import Shape
-from pytest_roofline.measure import copy_bytes
-from pytest_roofline.record import Measurement, finite
-from pytest_roofline.resources import of_image
-from pytest_roofline.roofline import FITS_L2, HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
+from pytest_roofline.bench.measure import copy_bytes
+from pytest_roofline.bench.record import Measurement, finite
+from pytest_roofline.bench.telemetry import Telemetry
+from pytest_roofline.build.ptxas import of_image
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.model.facts import FITS_L2, HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
+from pytest_roofline.run.check import Accuracy, images_of
 
 LARGE = Shape(8192, 3584)
 
 
 @pytest.fixture
 def recorded(shipped):
-    """``recorded(rung, shape, median, ...)`` is the record of a measurement on an H200 that nobody made."""
+    """``recorded(variant, shape, median, ...)`` is the record of a measurement on an H200 that nobody made."""
 
     def make(name, shape, median, overhead=1.28e-6, throttle=(), late=0, baseline_time=None, raw=False):
-        rung = shipped.rung(name)
+        variant = shipped.variant(name)
         resources = {}
-        for image in images_of(shipped, rung, "sm_90").values():
+        for image in images_of(shipped, variant, "sm_90").values():
             resources |= of_image(image)
         device = SimpleNamespace(
             evidence="measured", name="NVIDIA H200", arch="sm_90", versions={"driver_cuda": "13.0", "cupy": "14.2.0"}
         )
-        found = facts(rung, shape, card("h200"), resources)
+        found = facts(variant, shape, gpu("h200"), resources)
         measurement = Measurement(
             facts=found,
-            baseline=shipped.baseline(rung),
+            baseline=shipped.baseline(variant),
             accuracy=Accuracy(absolute=1e-7, of_tolerance=0.01, values=1, rows=1),
             samples=(0.98 * median, median, median, median, 1.02 * median),
             state="cold",
@@ -71,7 +71,7 @@ def test_figures_follow_from_the_ledger(recorded):
 
 
 def test_a_baselines_own_speedup_is_one_and_an_unknown_one_is_null(recorded):
-    """The family's first rung has speed-up 1; a rung whose baseline was not timed has none."""
+    """The family's first variant has speed-up 1; a variant whose baseline was not timed has none."""
     assert recorded("n1", LARGE, 90e-6)["speedup"] == 1.0
     assert recorded("n4", LARGE, 55e-6)["speedup"] is None
 
@@ -149,6 +149,6 @@ def test_c45_numbers_are_finite_python_numbers():
     json.dumps(info, allow_nan=False)
 
 
-def test_the_copy_moves_what_the_rung_touches(shipped):
+def test_the_copy_moves_what_the_variant_touches(shipped):
     """A copy that reads as much as it writes moves the footprint if it copies half of it."""
-    assert 2 * copy_bytes(shipped.rung("n4"), LARGE) == shipped.rung("n4").footprint_bytes(LARGE)
+    assert 2 * copy_bytes(shipped.variant("n4"), LARGE) == shipped.variant("n4").footprint_bytes(LARGE)

@@ -82,7 +82,7 @@ def test_more_is_promised_where_a_compiler_passes_a_large_copy(compiled, least):
     assert Case("rmsnorm", "float32", 32, 3584).least_of_copy(passed=True) is None
 
 
-def test_other_rungs_and_the_copy_are_no_peers():
+def test_other_variants_and_the_copy_are_no_peers():
     """The fastest peer is somebody else's kernel."""
     assert row(copy=1e-6, ours=2e-6, a1=1e-6, liger=3e-6).fastest_peer().name == "liger"
     assert row(copy=1e-6, ours=2e-6, liger="absent").fastest_peer() is None
@@ -112,10 +112,10 @@ def test_a_mark_stands_beside_the_time_and_is_explained():
 def test_markdown_and_json_hold_the_same_figures():
     """Both name every contender, and the JSON has no number that is not finite."""
     rows = [row(copy=99e-6, ours=100e-6, triton=101e-6, liger="absent")]
-    text = markdown(rows, {"card": "NVIDIA H200"})
-    found = json.loads(json.dumps(as_json(rows, {"card": "NVIDIA H200"}), allow_nan=False))
+    text = markdown(rows, {"gpu": "NVIDIA H200"})
+    found = json.loads(json.dumps(as_json(rows, {"gpu": "NVIDIA H200"}), allow_nan=False))
     assert [one["name"] for one in found["rows"][0]["contenders"]] == ["copy", "ours", "triton", "liger"]
-    assert all(part in text for part in ("- card: NVIDIA H200", "| 101.00 0.990 |", "absent: why"))
+    assert all(part in text for part in ("- gpu: NVIDIA H200", "| 101.00 0.990 |", "absent: why"))
     assert found["rows"][0]["contenders"][2]["speed_over_ours"] == pytest.approx(100 / 101)
 
 

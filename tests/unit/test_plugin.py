@@ -13,9 +13,9 @@ FOREIGN = Path(__file__).parent / "foreign"
 
 
 def test_without_a_gpu_the_time_is_a_modelled_floor(project):
-    """Header, table and pytest-benchmark's groups say that the floor of a card was modelled and nothing measured."""
+    """Header, table and pytest-benchmark's groups say that the floor of a gpu was modelled and nothing measured."""
     project.in_a_process()
-    result = project.run("-k", "s3", "--roofline-card=h200")
+    result = project.run("-k", "s3", "--roofline-gpu=h200")
     own = sum(name.startswith("s3-") for name in project.timed | project.refused)
     result.assert_outcomes(passed=own, deselected=project.cases - own)
     floor = "modelled floor on NVIDIA H200, not measured"
@@ -40,11 +40,9 @@ def test_a_required_gpu_that_is_missing_is_an_error(project, option):
 
 
 def test_the_simulator_can_be_asked_for(project):
-    """--roofline-device sim simulates whether there is a GPU or not, with the limits of --roofline-card."""
+    """--roofline-device sim simulates whether there is a GPU or not, with the limits of --roofline-gpu."""
     project.use_tests(shapes="correctness/test_shapes.py")
-    result = project.run(
-        "--roofline-device=sim", "--roofline-card=h200", "test_shapes.py", "-k", "n3-8x33 or n3-262153"
-    )
+    result = project.run("--roofline-device=sim", "--roofline-gpu=h200", "test_shapes.py", "-k", "n3-8x33 or n3-262153")
     result.stdout.fnmatch_lines(
         ["roofline: simulated (PTX of sm_90) with the limits of NVIDIA H200*asks for the simul*"]
     )
@@ -128,7 +126,7 @@ def test_a_modelled_run_is_saved_apart_and_repeats_to_the_bit(modelled):
     """It lies in a folder of its own, says that it is simulated, and a second run gives the same numbers throughout."""
     assert modelled.baseline.parts[-3] == "modelled-NVIDIA-GeForce-RTX-4090"
     machine = json.loads(modelled.baseline.read_text())["machine_info"]["roofline"]
-    assert (machine["evidence"], machine["card"]) == ("simulated", "NVIDIA GeForce RTX 4090")
+    assert (machine["evidence"], machine["gpu"]) == ("simulated", "NVIDIA GeForce RTX 4090")
     assert modelled.run(*ONE, "--benchmark-save=again").ret == 0
     (again,) = modelled.path.glob(".benchmarks/*/*/0002_again.json")
     assert saved_run(again) == saved_run(modelled.baseline)
@@ -175,15 +173,15 @@ def test_a_modelled_run_is_never_compared_with_a_measured_one(modelled):
 def test_the_label_survives_any_grouping(project):
     """--benchmark-group-by makes groups of its own, and they too say that nothing was measured."""
     text = project.run(*ONE, "--benchmark-group-by=func").stdout.str()
-    assert "benchmark 'test_rung: modelled floor on NVIDIA GeForce RTX 4090, not measured'" in text
+    assert "benchmark 'test_variant: modelled floor on NVIDIA GeForce RTX 4090, not measured'" in text
 
 
-def test_floors_of_two_cards_are_not_compared(modelled):
-    """A baseline modelled for another card is refused, by MBU too: there is none."""
-    options = (f"--benchmark-compare={modelled.baseline}", "--roofline-card=h200", "--roofline-other-card")
+def test_floors_of_two_gpus_are_not_compared(modelled):
+    """A baseline modelled for another gpu is refused, by MBU too: there is none."""
+    options = (f"--benchmark-compare={modelled.baseline}", "--roofline-gpu=h200", "--roofline-other-gpu")
     result = modelled.run(*ONE, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *floors of different cards are not compared*"])
+    result.stderr.fnmatch_lines(["ERROR: *floors of different gpus are not compared*"])
 
 
 def test_predictions_get_verdicts_with_reasons(project):
@@ -211,7 +209,7 @@ def test_counters_without_a_gpu_are_not_checked(project):
 
 def test_a_wrong_declaration_is_an_error_without_a_traceback(project):
     """A contradiction in the declaration stops collection with its message."""
-    declaration = project.path / "kernels" / "ladder.py"
+    declaration = project.path / "kernels" / "suite.py"
     declaration.write_text(declaration.read_text().replace('"rmsnorm/n2_fused.cu"', '"rmsnorm/n2.cu"'))
     result = project.run()
     assert result.ret != 0
@@ -222,13 +220,13 @@ def test_a_wrong_declaration_is_an_error_without_a_traceback(project):
 
 def test_a_missing_declaration_is_an_error(project):
     """An ini key that names no file says so, with the path and the key."""
-    (project.path / "kernels" / "ladder.py").unlink()
+    (project.path / "kernels" / "suite.py").unlink()
     result = project.run()
     assert result.ret != 0
-    assert "there is no ladder declaration at" in result.stdout.str() + result.stderr.str()
+    assert "there is no suite declaration at" in result.stdout.str() + result.stderr.str()
 
 
-def test_projects_without_a_ladder_are_left_alone(empty_project):
+def test_projects_without_a_suite_are_left_alone(empty_project):
     """In a project that declares nothing the plugin adds no header, needs no CuPy and changes no outcome."""
     empty_project.pytester.makepyfile(
         """
@@ -255,9 +253,9 @@ def test_markers_are_registered(project):
 
 
 def test_ids_read_and_groups_go_by_shape(project):
-    """A perf case is named rung-MxN."""
+    """A perf case is named variant-MxN."""
     result = project.run("--collect-only", "-q")
-    result.stdout.fnmatch_lines(["test_perf.py::test_rung[[]n3-8192x3584[]]", "*test_refused[[]s4-32x152064[]]"])
+    result.stdout.fnmatch_lines(["test_perf.py::test_variant[[]n3-8192x3584[]]", "*test_refused[[]s4-32x152064[]]"])
 
 
 def test_a_benchmark_mark_keeps_its_other_options(project):
@@ -286,21 +284,21 @@ def test_a_benchmark_mark_keeps_its_other_options(project):
 
 
 def test_a_projects_own_fixtures_and_parameters_win(project):
-    """With a ladder, a parametrize mark and a fixture named like the plugin's arguments are the project's."""
+    """With a suite, a parametrize mark and a fixture named like the plugin's arguments are the project's."""
     project.pytester.makepyfile(
         test_own="""
         import pytest
 
         @pytest.fixture
-        def rung_shape():
+        def variant_shape():
             return "mine"
 
-        @pytest.mark.parametrize("rung, other", [("a", 1), ("b", 2)])
-        def test_marked(rung, other):
-            assert rung in "ab"
+        @pytest.mark.parametrize("variant, other", [("a", 1), ("b", 2)])
+        def test_marked(variant, other):
+            assert variant in "ab"
 
-        def test_own_fixture(rung_shape):
-            assert rung_shape == "mine"
+        def test_own_fixture(variant_shape):
+            assert variant_shape == "mine"
 
         @pytest.mark.parametrize(argnames="perf_case", argvalues=[1])
         def test_by_keyword(perf_case):
@@ -310,8 +308,8 @@ def test_a_projects_own_fixtures_and_parameters_win(project):
     project.run("test_own.py").assert_outcomes(passed=4)
 
 
-def test_projects_without_a_ladder_keep_their_own_names(empty_project):
-    """Without a ladder fixtures named device, rung and roofline are the project's; nothing is marked or imported."""
+def test_projects_without_a_suite_keep_their_own_names(empty_project):
+    """Without a suite fixtures named device, variant and roofline are the project's; nothing is marked or imported."""
     empty_project.pytester.makepyfile(
         """
         import sys
@@ -322,15 +320,15 @@ def test_projects_without_a_ladder_keep_their_own_names(empty_project):
             return "mine"
 
         @pytest.fixture
-        def rung():
+        def variant():
             return "mine"
 
         @pytest.fixture
         def roofline():
             return "mine"
 
-        def test_own(device, rung, roofline, request):
-            assert (device, rung, roofline) == ("mine", "mine", "mine")
+        def test_own(device, variant, roofline, request):
+            assert (device, variant, roofline) == ("mine", "mine", "mine")
             assert request.node.get_closest_marker("gpu") is None
 
         def test_nothing_was_imported(device):
@@ -351,22 +349,22 @@ def test_projects_without_a_ladder_keep_their_own_names(empty_project):
 
 
 def test_without_pytest_benchmark_the_error_says_so(project):
-    """With a ladder and pytest-benchmark switched off the run stops with what to do."""
+    """With a suite and pytest-benchmark switched off the run stops with what to do."""
     project.without_benchmark()
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: pytest-benchmark is not active*"])
 
 
-def test_an_unknown_card_names_the_known_ones(project):
-    """--roofline-card with a card that is in no table is refused with those that are."""
-    result = project.run("--roofline-card=gtx1")
+def test_an_unknown_gpu_names_the_known_ones(project):
+    """--roofline-gpu with a gpu that is in no table is refused with those that are."""
+    result = project.run("--roofline-gpu=gtx1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *gtx1*rtx4090*"])
 
 
-def test_a_required_gpu_is_required_without_a_ladder_too(empty_project):
-    """--roofline-require-gpu stops a run without a GPU also where no ladder is configured."""
+def test_a_required_gpu_is_required_without_a_suite_too(empty_project):
+    """--roofline-require-gpu stops a run without a GPU also where no suite is configured."""
     empty_project.pytester.makepyfile("def test_one(device): pass")
     empty_project.hide_gpu()
     assert empty_project.run("--roofline-require-gpu").ret == pytest.ExitCode.USAGE_ERROR
@@ -379,12 +377,12 @@ def test_c50_out_of_memory_is_a_skip_with_the_sizes(project):
         from pytest_roofline.errors import DeviceMemoryError
 
         def test_large():
-            raise DeviceMemoryError("allocating 80 GB: 10 of 24 GB are free on the card")
+            raise DeviceMemoryError("allocating 80 GB: 10 of 24 GB are free on the gpu")
         """
     )
     result = project.run("test_large.py")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the card"])
+    result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the gpu"])
 
 
 def test_warnings_of_the_simulator_are_shown(empty_project):

@@ -17,7 +17,7 @@ def saved():
 
 @pytest.fixture
 def faked(empty_project, saved):
-    """A project with the shipped ladder on the fake GPU, with one saved run of two benchmarks."""
+    """A project with the shipped suite on the fake GPU, with one saved run of two benchmarks."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.fake_gpu()
@@ -43,7 +43,7 @@ def test_the_gate_passes_fails_and_names(faked):
 def test_c49_only_what_was_left_out_on_purpose_is_forgiven(faked):
     """A new benchmark, and one that was selected and gave no time, fail; a deselected one and one by id do not."""
     assert gate(faked, "-k", "n3-1x3584").ret == 0
-    assert gate(faked, "test_perf.py::test_rung[n3-1x3584]").ret == 0
+    assert gate(faked, "test_perf.py::test_variant[n3-1x3584]").ret == 0
     result = gate(faked, "-k", "n3-1x3584 or s3-1x2048 or n3-32x3584")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["no baseline *n3-32x3584*"])
@@ -53,18 +53,18 @@ def test_c49_only_what_was_left_out_on_purpose_is_forgiven(faked):
     result.stdout.fnmatch_lines(["not run *", "*tests (*): allocating *"])
 
 
-def test_c48_another_card(faked):
-    """A baseline of another card is refused; asked for, it is compared by MBU, and its times are not shown."""
+def test_c48_another_gpu(faked):
+    """A baseline of another gpu is refused; asked for, it is compared by MBU, and its times are not shown."""
     data = json.loads(faked.baseline.read_text())
-    data["machine_info"]["roofline"]["card"] = "NVIDIA A100"
+    data["machine_info"]["roofline"]["gpu"] = "NVIDIA A100"
     faked.baseline.write_text(json.dumps(data))
     result = gate(faked)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *NVIDIA A100*--roofline-other-card*"])
+    result.stderr.fnmatch_lines(["ERROR: *NVIDIA A100*--roofline-other-gpu*"])
     for bench in data["benchmarks"]:
         bench["extra_info"]["metric_valid"] = True
     faked.baseline.write_text(json.dumps(data))
-    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-card")
+    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-gpu")
     assert result.ret == 0
     assert "MBU" in result.stdout.str()
     assert "(0001_base)" not in result.stdout.str()
@@ -152,19 +152,19 @@ def test_a_file_that_vanished_fails_the_gate(faked):
 
 
 def test_a_comparison_in_which_nothing_could_be_compared_fails(faked):
-    """On another card by MBU, where all MBUs are marked as not valid, however slow this run is."""
+    """On another gpu by MBU, where all MBUs are marked as not valid, however slow this run is."""
     data = json.loads(faked.baseline.read_text())
-    data["machine_info"]["roofline"]["card"] = "NVIDIA A100"
+    data["machine_info"]["roofline"]["gpu"] = "NVIDIA A100"
     for bench in data["benchmarks"]:
         bench["extra_info"]["metric_valid"] = False
     faked.baseline.write_text(json.dumps(data))
     faked.fake_gpu(slower=50)
-    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-card", "--roofline-gate")
+    result = faked.run(*ONE, "--benchmark-compare", "--roofline-other-gpu", "--roofline-gate")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gate FAILED: no benchmark could be compared"])
 
 
-def test_a_broken_rung_does_not_stop_the_others(faked):
+def test_a_broken_variant_does_not_stop_the_others(faked):
     """A .cu file that does not compile fails its own benchmarks only."""
     source = faked.path / "kernels" / "rmsnorm" / "n4_float4.cu"
     source.write_text(source.read_text() + "\nthis is no CUDA\n")

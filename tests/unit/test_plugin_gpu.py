@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from pytest_roofline.check import Job
-from pytest_roofline.gpu.placement import Placements
-from pytest_roofline.ladder import Shape
+from pytest_roofline.bench.placement import Placements
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.run.check import Job
 
 QUICK = "--benchmark-max-time=0.2"
 ONE = ("-k", "n4-2048x3584 or n1-2048x3584", QUICK)
@@ -25,7 +25,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def measured(cuda_device, empty_project, saved):
-    """A project with the shipped ladder and one saved run; ``baseline`` is its file."""
+    """A project with the shipped suite and one saved run; ``baseline`` is its file."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.in_this_process()
@@ -46,11 +46,11 @@ def scale(factor):
     return change
 
 
-def test_a_run_is_saved_under_its_card_and_found_again(measured, cuda_device):
-    """A saved run lies in its card's folder, holds finite Python values only, and is compared with by default."""
+def test_a_run_is_saved_under_its_gpu_and_found_again(measured, cuda_device):
+    """A saved run lies in its gpu's folder, holds finite Python values only, and is compared with by default."""
     assert measured.baseline.parts[-3] == cuda_device.name.replace(" ", "-")
     data = json.loads(measured.baseline.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
-    assert data["machine_info"]["roofline"]["card"] == cuda_device.name
+    assert data["machine_info"]["roofline"]["gpu"] == cuda_device.name
     for bench in data["benchmarks"]:
         for key, value in bench["extra_info"].items():
             assert value is None or isinstance(value, int | float | str | bool), (key, value)
@@ -83,7 +83,7 @@ def test_c49_a_renamed_test_fails_the_gate(measured):
 
     def rename(data):
         for bench in data["benchmarks"]:
-            bench["fullname"] = bench["fullname"].replace("test_rung", "test_old")
+            bench["fullname"] = bench["fullname"].replace("test_variant", "test_old")
 
     edit(measured, rename)
     assert measured.run(*ONE, "--benchmark-compare").ret == 0
@@ -92,17 +92,17 @@ def test_c49_a_renamed_test_fails_the_gate(measured):
     result.stdout.fnmatch_lines(["*no baseline*n4-2048x3584*"])
 
 
-def test_c48_a_baseline_of_another_card_is_refused(measured):
-    """Another card's baseline stops the run; asked for, it is compared by MBU and its times are never shown."""
+def test_c48_a_baseline_of_another_gpu_is_refused(measured):
+    """Another gpu's baseline stops the run; asked for, it is compared by MBU and its times are never shown."""
 
     def other(data):
-        data["machine_info"]["roofline"]["card"] = "NVIDIA GeForce RTX 4090"
+        data["machine_info"]["roofline"]["gpu"] = "NVIDIA GeForce RTX 4090"
 
     edit(measured, other)
     result = measured.run(*ONE, "--benchmark-compare")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *NVIDIA GeForce RTX 4090*--roofline-other-card*"])
-    result = measured.run(*ONE, "--benchmark-compare", "--roofline-other-card")
+    result.stderr.fnmatch_lines(["ERROR: *NVIDIA GeForce RTX 4090*--roofline-other-gpu*"])
+    result = measured.run(*ONE, "--benchmark-compare", "--roofline-other-gpu")
     assert result.ret == 0, result.stdout.str()
     text = result.stdout.str()
     assert "MBU" in text
@@ -114,7 +114,7 @@ def test_warm_is_declared_and_recorded(measured):
     measured.run("-k", "n4-32x3584", "--roofline-state=warm", "--benchmark-json=warm.json")
     (warm,) = json.loads((measured.path / "warm.json").read_text())["benchmarks"]
     runs = json.loads(measured.baseline.read_text())["benchmarks"]
-    (cold,) = [bench for bench in runs if bench["name"] == "test_rung[n4-32x3584]"]
+    (cold,) = [bench for bench in runs if bench["name"] == "test_variant[n4-32x3584]"]
     assert (cold["extra_info"]["state"], warm["extra_info"]["state"]) == ("cold", "warm")
     assert warm["stats"]["median"] < cold["stats"]["median"]
 
@@ -153,7 +153,7 @@ def test_c44_a_broken_clock_leaves_no_number(cuda_device, empty_project):
     assert not left.exists() or "median" not in left.read_text()
 
 
-def test_c40_a_slow_kernel_is_timed_whole(cuda_device, ladder, roofline_session):
+def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_session):
     """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
     watch = roofline_session.stopwatch
 
@@ -163,18 +163,18 @@ def test_c40_a_slow_kernel_is_timed_whole(cuda_device, ladder, roofline_session)
     assert watch.sample(lambda: work, "cold") == pytest.approx(2e-3, rel=0.02)
 
 
-def test_c42_the_flush_is_outside_the_timed_region(cuda_device, ladder, roofline_session):
+def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_session):
     """A cold sample of one row is far shorter than the flush that precedes it."""
-    watch, job = roofline_session.stopwatch, Job(cuda_device, ladder, ladder.rung("n4"), Shape(1, 3584))
+    watch, job = roofline_session.stopwatch, Job(cuda_device, suite, suite.variant("n4"), Shape(1, 3584))
 
     rows = [watch.sample(lambda: job.run, "cold") for _ in range(11)]
     flushes = [watch.sample(lambda: watch._flush, "warm") for _ in range(11)]
     assert max(rows) < min(flushes) / 3
 
 
-def test_placements_differ_and_keep_the_answer_right(cuda_device, ladder):
+def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
     """Each sample runs at another place on the same inputs, and its output there is right."""
-    job = Job(cuda_device, ladder, ladder.rung("s1"), Shape(16, 1000))
+    job = Job(cuda_device, suite, suite.variant("s1"), Shape(16, 1000))
     series = Placements(cuda_device, job)
     places = set()
     for _ in range(8):
@@ -184,9 +184,9 @@ def test_placements_differ_and_keep_the_answer_right(cuda_device, ladder):
     assert len(places) == 8
 
 
-def test_a_kernel_is_loaded_once(cuda_device, ladder):
-    """Two jobs of a rung share one copy of its code."""
-    first, second = (Job(cuda_device, ladder, ladder.rung("n3"), Shape(1, 64)) for _ in range(2))
+def test_a_kernel_is_loaded_once(cuda_device, suite):
+    """Two jobs of a variant share one copy of its code."""
+    first, second = (Job(cuda_device, suite, suite.variant("n3"), Shape(1, 64)) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
 
 
@@ -200,7 +200,7 @@ def test_a_gate_with_no_saved_run_fails(cuda_device, empty_project):
 
 
 def test_c50_forty_large_cases_in_a_row(cuda_device, empty_project):
-    """Forty parametrised tests that each take 40 % of the card all fit: memory is freed between them."""
+    """Forty parametrised tests that each take 40 % of the gpu all fit: memory is freed between them."""
     empty_project.declare()
     empty_project.pytester.makepyfile(
         """

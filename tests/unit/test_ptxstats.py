@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.ptx.accesses import GlobalAccess, global_accesses
+from pytest_roofline.build.source import Source
 from pytest_roofline.errors import ToolOutputError
-from pytest_roofline.ptxstats import GlobalAccess, global_accesses
-from pytest_roofline.source import Source
 
 ACCESSES = """
 //

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline import cases
-from pytest_roofline.cards import card
-from pytest_roofline.declaration import load
-from pytest_roofline.ladder import Shape
-from pytest_roofline.modelled import Models
-from pytest_roofline.roofline import MARKS
+from pytest_roofline.bench.modelled import Models
+from pytest_roofline.declare.loading import load
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.model.facts import MARKS
+from pytest_roofline.testing import cases
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,10 +30,10 @@ def test_tables_are_those_of_the_declaration_and_the_baseline():
     assert TABLES["filled"](README) == README, "README is out of date: run python scripts/readme_tables.py"
 
 
-def general(key, ladder):
+def general(key, suite):
     """A key with the names of kernels, arrays and classes of instructions taken out, as README has it."""
-    kernels = {launch.kernel for rung in ladder.rungs for launch in rung.launches}
-    arrays = {name for rung in ladder.rungs for name in rung.arrays} | {"shared"}
+    kernels = {launch.kernel for variant in suite.variants for launch in variant.launches}
+    arrays = {name for variant in suite.variants for name in variant.arrays} | {"shared"}
     key = re.sub(rf"(^|\.)({'|'.join(kernels)})\.", r"\1KERNEL.", key)
     key = re.sub(rf"KERNEL\.({'|'.join(arrays)})\.", "KERNEL.ARRAY.", key)
     return re.sub(r"issued\.\w+$", "issued.CLASS", key)
@@ -41,9 +41,9 @@ def general(key, ladder):
 
 def test_every_recorded_key_is_in_the_table_and_the_other_way_round():
     """The documented keys of extra_info are exactly those of the saved run, and the note of a modelled one."""
-    ladder = load(ROOT / "kernels" / "ladder.py")
+    suite = load(ROOT / "kernels" / "suite.py")
     run = json.loads(TABLES["BASELINE"].read_text(encoding="utf-8"))
-    recorded = {general(key, ladder) for b in run["benchmarks"] for key in b["extra_info"]}
+    recorded = {general(key, suite) for b in run["benchmarks"] for key in b["extra_info"]}
     documented, before = set(), ""
     for row in section("What is recorded").splitlines():
         for key in re.findall(r"`([\w.]+)`", row.split("|")[1]) if row.startswith("| `") else ():
@@ -52,8 +52,8 @@ def test_every_recorded_key_is_in_the_table_and_the_other_way_round():
             before = whole
     assert documented - recorded == {"note"}
     assert recorded - documented == set()
-    model = Models(ladder, card("rtx4090")).model(ladder.rung("s2"), Shape(32, 2048), "cold").record()
-    assert {general(key, ladder) for key in model} - documented == set()
+    model = Models(suite, gpu("rtx4090")).model(suite.variant("s2"), Shape(32, 2048), "cold").record()
+    assert {general(key, suite) for key in model} - documented == set()
 
 
 def test_every_mark_is_explained():
@@ -74,7 +74,7 @@ def test_the_sample_runs(empty_project):
     ini, declaration, tests = blocks
     folder = empty_project.path / "kernels"
     folder.mkdir()
-    (folder / "ladder.py").write_text(declaration)
+    (folder / "suite.py").write_text(declaration)
     (folder / "axpby.cu").write_text((Path(__file__).parent / "foreign" / "axpby.cu").read_text())
     (empty_project.path / "pytest.ini").write_text(ini)
     empty_project.pytester.makepyfile(test_sample=tests)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_roofline.report import not_checked, sections, table
-from pytest_roofline.roofline import MARKS, OVER_PEAK, REUSE
+from pytest_roofline.model.facts import MARKS, OVER_PEAK, REUSE
+from pytest_roofline.report.tables import not_checked, sections, table
 
 
-def info(rung: str, **changed):
+def info(variant: str, **changed):
     return {
-        "rung": rung,
+        "variant": variant,
         "rows": 8192,
         "columns": 3584,
         "median_us": 55.04,
@@ -38,7 +38,7 @@ def info(rung: str, **changed):
 def test_a_line_holds_the_figures():
     """Time, GB/s, MBU, share of the copy, floor, times the floor, ceiling, speed-up, ideal and the rest, in order."""
     head, line, *legend = table([("id", info("n4"))], {})
-    assert head.split()[:4] == ["rung", "shape", "L2", "median"]
+    assert head.split()[:4] == ["variant", "shape", "L2", "median"]
     assert line.split() == [
         "n4",
         "8192x3584",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.ladder import Shape
-from pytest_roofline.resources import Resources
-from pytest_roofline.roofline import FITS_L2, REUSE, UNFILLED, facts, gbs, ledger_seconds
+from pytest_roofline.build.ptxas import Resources
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.model.facts import FITS_L2, REUSE, UNFILLED, facts, gbs, ledger_seconds
 
-RTX4090 = card("rtx4090")
-H200 = card("h200")
+RTX4090 = gpu("rtx4090")
+H200 = gpu("h200")
 
 
 def resources(kernel: str, registers: int) -> Resources:
@@ -27,17 +27,19 @@ def resources(kernel: str, registers: int) -> Resources:
     )
 
 
-def of(ladder, name: str, shape: Shape, on=RTX4090, registers: int = 40):
-    rung = ladder.rung(name)
-    return facts(rung, shape, on, {launch.kernel: resources(launch.kernel, registers) for launch in rung.launches})
+def of(suite, name: str, shape: Shape, on=RTX4090, registers: int = 40):
+    variant = suite.variant(name)
+    return facts(
+        variant, shape, on, {launch.kernel: resources(launch.kernel, registers) for launch in variant.launches}
+    )
 
 
 def test_floor_and_bandwidth(shipped):
     """n4 at 8192 x 3584 moves 234.9 MB; at 1008 GB/s that takes 233.0 us, and in 256 us it is 917.5 GB/s, 91.0 %."""
-    rung, shape = shipped.rung("n4"), Shape(8192, 3584)
-    assert rung.ledger_bytes(shape) == 8 * 8192 * 3584
-    assert ledger_seconds(rung, shape, RTX4090) == pytest.approx(233.0e-6, rel=1e-3)
-    rate = gbs(rung.ledger_bytes(shape), 256.0e-6)
+    variant, shape = shipped.variant("n4"), Shape(8192, 3584)
+    assert variant.ledger_bytes(shape) == 8 * 8192 * 3584
+    assert ledger_seconds(variant, shape, RTX4090) == pytest.approx(233.0e-6, rel=1e-3)
+    rate = gbs(variant.ledger_bytes(shape), 256.0e-6)
     assert rate == pytest.approx(917.5, rel=1e-4)
     assert 100 * rate / RTX4090.peak_gbs == pytest.approx(91.0, abs=0.05)
 
@@ -62,20 +64,20 @@ def test_reuse_from_one_launch_to_the_next(shipped):
     assert REUSE in small.marks()
 
 
-def test_rungs_that_read_once_have_no_reuse(shipped):
+def test_variants_that_read_once_have_no_reuse(shipped):
     """n3, n4, s3 and s4 read x once, so there is nothing to mark, however small the shape."""
     for name in ("n3", "n4", "s3", "s4"):
         assert of(shipped, name, Shape(32, 2048)).reuses == ()
 
 
 def test_few_rows_reuse_no_more_than_they_have(shipped):
-    """With fewer blocks than fit the card, all of x lies between the two reads, not more."""
+    """With fewer blocks than fit the gpu, all of x lies between the two reads, not more."""
     (reuse,) = of(shipped, "n2", Shape(32, 3584)).reuses
     assert reuse.distance_bytes == 32 * 3584 * 4
 
 
 def test_grid_fill_of_each_launch(shipped):
-    """At 2048 rows on an RTX 4090 a launch of 40 registers fills the card 2.67 times, one of 52 registers 4 times."""
+    """At 2048 rows on an RTX 4090 a launch of 40 registers fills the gpu 2.67 times, one of 52 registers 4 times."""
     assert of(shipped, "n1", Shape(2048, 3584), registers=40).grid_fill == pytest.approx(2.67, abs=0.005)
     found = of(shipped, "n3", Shape(2048, 3584), registers=52)
     assert found.grid_fill == pytest.approx(4.0)

@@ -1,4 +1,4 @@
-"""A row is spread over threads, vectors and blocks with nothing left out, within what the card has."""
+"""A row is spread over threads, vectors and blocks with nothing left out, within what the gpu has."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline.cards import CARDS, card
-from pytest_roofline.floats import FLOATS, dtype_of
-from pytest_roofline.ladder import Launch, Rung, Shape
-from pytest_roofline.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
+from pytest_roofline.declare.suite import Launch, Shape, Variant
+from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
+from pytest_roofline.hardware.gpus import GPUS, gpu
+from pytest_roofline.testing.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
 
 COLUMNS = (*range(1, 66), 127, 128, 255, 257, 1000, 1001, 2048, 3584, 8188, 8191, 8192, 8193, 8999, 9000)
 LONG = (12288, 16384, 16385, 22943, 24576, 32768, 40000, 65536, 65537, 98304, 152064, 262143, 262144, 524287, 524288)
 ROWS = (1, 32, 177, 400, 4096)
 ON = ("rtx4090", "h200", "a100", "rtx5090", "t4")
-MIDDLE = ((1024, 2), (384, 4), (384, 3))  # threads and blocks, as the ladder asks for
+MIDDLE = ((1024, 2), (384, 4), (384, 3))  # threads and blocks, as the suite asks for
 CASES = [(dtype, name) for dtype in FLOATS for name in ON]
 
 
@@ -66,9 +66,9 @@ def test_a_thread_holds_what_it_is_asked_to(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "name"), CASES)
-def test_a_row_in_shared_memory_is_covered_within_the_cards_limits(dtype: str, name: str) -> None:
+def test_a_row_in_shared_memory_is_covered_within_the_gpus_limits(dtype: str, name: str) -> None:
     """Of every width and few or many rows: what a block and an SM take fits, and a vector at least is staged."""
-    on = card(name)
+    on = gpu(name)
     for columns in (*COLUMNS, *LONG):
         for rows in ROWS:
             for kept in (0, 1, 4):
@@ -94,27 +94,27 @@ def fits(spread: Spread, on) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["h100", "h200", "b200"])
-def test_a_cluster_of_the_data_centre_cards_holds_what_the_limit_says(name: str, dtype: str) -> None:
+def test_a_cluster_of_the_data_centre_gpus_holds_what_the_limit_says(name: str, dtype: str) -> None:
     """524288 columns fit 16 blocks of any of them, whatever their type and however odd the row."""
     for columns in (524288, 524287, 500000, 400001, 297215):  # the last has 192 warps in MIDDLE[1], and 256 places
         for middle in MIDDLE:
-            spread = in_shared(Shape(8, columns, dtype), card(name), 4, middle)
+            spread = in_shared(Shape(8, columns, dtype), gpu(name), 4, middle)
             covered(spread, columns)
-            fits(spread, card(name))
+            fits(spread, gpu(name))
 
 
 def test_few_rows_are_split_and_many_are_not() -> None:
-    """Eight rows of 64 KiB go over more blocks than 4096 do; a card without clusters never splits what fits."""
-    few, many = (in_shared(Shape(rows, 16384), card("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
+    """Eight rows of 64 KiB go over more blocks than 4096 do; a gpu without clusters never splits what fits."""
+    few, many = (in_shared(Shape(rows, 16384), gpu("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
     assert few > many == 1
-    assert in_shared(Shape(8, 16384), card("rtx4090"), 4, MIDDLE[1]).cluster == 1
-    assert in_shared(Shape(8, 8193), card("h200"), 0, MIDDLE[1]).cluster <= 2  # parts of under 32 KiB are not worth it
+    assert in_shared(Shape(8, 16384), gpu("rtx4090"), 4, MIDDLE[1]).cluster == 1
+    assert in_shared(Shape(8, 8193), gpu("h200"), 0, MIDDLE[1]).cluster <= 2  # parts of under 32 KiB are not worth it
 
 
 def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
     """Rather than keep the whole row in registers, fewer blocks are wanted, down to what does not fit at all."""
     for kilobytes in (5, 9, 16):
-        small = dataclasses.replace(card("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
+        small = dataclasses.replace(gpu("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
         for columns in (1024, 2048, 4096):
             spread = in_shared(Shape(4096, columns), small, 4, MIDDLE[1])
             assert spread.kept <= spread.vectors - 1
@@ -123,11 +123,11 @@ def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
 
 def test_what_no_block_holds_asks_for_too_much() -> None:
     """Without clusters a row of 256 KiB comes out as one all the same, and what no cluster holds as the largest one."""
-    spread = in_shared(Shape(8, 65536), card("rtx4090"), 0, MIDDLE[1])
+    spread = in_shared(Shape(8, 65536), gpu("rtx4090"), 0, MIDDLE[1])
     assert spread.cluster > 1
-    beyond = in_shared(Shape(8, 2**21), card("h200"), 0, MIDDLE[1])
+    beyond = in_shared(Shape(8, 2**21), gpu("h200"), 0, MIDDLE[1])
     assert beyond.cluster == CLUSTERS[-1]
-    assert beyond.shared > card("h200").shared_per_block_optin
+    assert beyond.shared > gpu("h200").shared_per_block_optin
 
 
 def test_macros_are_text_and_say_what_the_launch_is() -> None:
@@ -160,21 +160,21 @@ def test_the_grid_is_of_whole_clusters() -> None:
     assert not dataclasses.replace(launch, cluster=2).goes_by_rows(Shape(5, 8))
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_every_launch_of_the_ladder_is_covered(shipped, name: str) -> None:
-    """The macros of each tuned launch of each rung that runs on a card spread the row over its block and grid."""
-    on = card(name)
-    for rung in shipped.rungs:
+@pytest.mark.parametrize("name", GPUS)
+def test_every_launch_of_the_suite_is_covered(shipped, name: str) -> None:
+    """The macros of each tuned launch of each variant that runs on a gpu spread the row over its block and grid."""
+    on = gpu(name)
+    for variant in shipped.variants:
         for columns in (1, 1000, 1001, 3584, 8191, 8192, 8193, 65536, 152064, 262143):
-            for dtype in rung.dtypes:
+            for dtype in variant.dtypes:
                 for rows in (1, 4096):
                     shape = Shape(rows, columns, dtype)
-                    if rung.broken_limit(shape) is None:
-                        spread_of(rung.at(shape, on), shape)
+                    if variant.broken_limit(shape) is None:
+                        spread_of(variant.at(shape, on), shape)
 
 
-def spread_of(rung: Rung, shape: Shape) -> None:
-    for launch in rung.launches:
+def spread_of(variant: Variant, shape: Shape) -> None:
+    for launch in variant.launches:
         macros = dict(launch.defines)
         if "CLUSTER" not in macros or "VECTORS" not in macros:
             continue  # a loop of any length, or float4 alone

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from processes import alive
 
-from pytest_roofline.compile import compile_source
-from pytest_roofline.device import NOT_CHECKED
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.declare.suite import Array, Launch, Limit, Operator, Shape, Variant
 from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
-from pytest_roofline.gpu import sanitizer
-from pytest_roofline.gpu.child import ChildJob
-from pytest_roofline.gpu.sanitizer import Sanitizer, Tool, check, conclude, does_not_compile, nearest_shape
-from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Report
-from pytest_roofline.ladder import Array, Launch, Limit, Operator, Rung, Shape
-from pytest_roofline.source import Source
+from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.run.gpu.child import ChildJob
+from pytest_roofline.sanitize import compute_sanitizer as sanitizer
+from pytest_roofline.sanitize.compute_sanitizer import Sanitizer, Tool, check, conclude, does_not_compile, nearest_shape
+from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Report
 
 REPORTS = Path(__file__).with_name("sanitizer_reports")
 CLEAN_RACE = (REPORTS / "clean_racecheck.txt").read_text()
@@ -29,7 +29,7 @@ CLEAN_ERRORS = (REPORTS / "clean.txt").read_text()
 RACE = (REPORTS / "race.txt").read_text()
 NO_ATTACH = (REPORTS / "no_attach.txt").read_text()
 VERDICTS = (CLEAN, FINDINGS, NOT_CHECKED)
-JOB = ChildJob("n3 8x1000", ("rms_n3",), {"rung": "n3", "device": 0})
+JOB = ChildJob("n3 8x1000", ("rms_n3",), {"variant": "n3", "device": 0})
 
 
 FAKE = """\
@@ -91,7 +91,7 @@ class TestRun:
         ):
             assert wanted in flags
         assert "--track-unused-memory" not in flags
-        assert "-m pytest_roofline.gpu.child" in flags
+        assert "-m pytest_roofline.run.gpu.child" in flags
 
     def test_initcheck_sees_unwritten_memory(self, tmp_path: Path) -> None:
         """Under initcheck outputs are not poisoned first, under the others they are; memcheck keeps arrays apart."""
@@ -229,10 +229,10 @@ class TestSession:
         assert "bar.sync" not in body["canary_race"]
 
 
-def rung(*limits: Limit) -> Rung:
+def variant(*limits: Limit) -> Variant:
     array = Array("y", ("M", "N"))
     operator = Operator("op", "y", (), (array,), (), lambda arrays, scalars: {}, Shape(1, 1), 0.0, lambda n: 0.0)
-    return Rung("r", operator, "r.cu", "", (Launch("k", ("y",), (), ("y",)),), limits)
+    return Variant("r", operator, "r.cu", "", (Launch("k", ("y",), (), ("y",)),), limits)
 
 
 class TestHelpers:
@@ -257,8 +257,8 @@ class TestHelpers:
     def test_nearest_shape(self) -> None:
         """The wanted shape, else the next smaller N that the limits allow, else a refusal."""
         wanted = Shape(8, 1000)
-        assert nearest_shape(rung(), wanted) == wanted
-        assert nearest_shape(rung(Limit("N", "", multiple_of=64)), wanted) == Shape(8, 960)
-        assert nearest_shape(rung(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(4, 256)
+        assert nearest_shape(variant(), wanted) == wanted
+        assert nearest_shape(variant(Limit("N", "", multiple_of=64)), wanted) == Shape(8, 960)
+        assert nearest_shape(variant(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(4, 256)
         with pytest.raises(RefusedError, match="r runs no shape up to 8x1000"):
-            nearest_shape(rung(Limit("N", "", multiple_of=2000)), wanted)
+            nearest_shape(variant(Limit("N", "", multiple_of=2000)), wanted)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_roofline.errors import SanitizerNotFoundError
-from pytest_roofline.gpu import sanitizer
-from pytest_roofline.gpu.sanitizer import find
+from pytest_roofline.sanitize import compute_sanitizer as sanitizer
+from pytest_roofline.sanitize.compute_sanitizer import find
 
 
 def make_tool(folder: Path) -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_roofline.device import NOT_CHECKED
-from pytest_roofline.gpu.child import ChildResult, Proof
-from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Report, judge, parse
+from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.run.gpu.child import ChildResult, Proof
+from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Report, judge, parse
 
 REPORTS = Path(__file__).with_name("sanitizer_reports")
 BANNER = "========= COMPUTE-SANITIZER\n"
@@ -205,7 +205,7 @@ def test_clean_report_of_a_bad_run(child: ChildResult, reason: str) -> None:
 
 
 def test_launched_fewer_than_declared() -> None:
-    """A rung of two kernels of which one ran is not checked."""
+    """A variant of two kernels of which one ran is not checked."""
     report = judge("racecheck", "n1", ("pass1", "pass2"), CLEAN_RACE, result(0, Proof(("pass1",), True, None)))
     assert report.verdict == NOT_CHECKED
     assert "launched pass1, declared are pass1, pass2" in report.reason

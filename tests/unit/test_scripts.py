@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.ladder import Shape
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.hardware.gpus import gpu
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -29,16 +29,16 @@ def script(monkeypatch):
 
 
 @pytest.mark.parametrize("only", ["n6", "barrier", "a2", "s8"])
-def test_against_racecheck_finds_rungs_and_mutants_in_both_builds(script, shipped, only):
-    """Each case has a rung fixed for its shape and its images, long rows split over a cluster; both builds alike."""
-    found = list(script("against_racecheck.py")["cases"](shipped, card("h200"), only))
+def test_against_racecheck_finds_variants_and_mutants_in_both_builds(script, shipped, only):
+    """Each case has a variant fixed for its shape and its images, long rows split over a cluster; both builds alike."""
+    found = list(script("against_racecheck.py")["cases"](shipped, gpu("h200"), only))
     names = [name.rsplit(" ", 1) for name, *_ in found]
     assert {build for _, build in names} == {"plain", "volatile"}
     assert len(names) == 2 * len({name for name, _ in names})
-    for _, rung, shape, images in found:
-        assert set(images) == set(rung.sources())
-        for launch in rung.launches:
-            assert images[rung.source_of(launch)].defines == launch.defines, shape
+    for _, variant, shape, images in found:
+        assert set(images) == set(variant.sources())
+        for launch in variant.launches:
+            assert images[variant.source_of(launch)].defines == launch.defines, shape
 
 
 def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
@@ -48,15 +48,15 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
     """
     tune = script("tune.py")
     for name, shape in (("n8", Shape(4096, 65536)), ("s6", Shape(1, 2048)), ("a2", Shape(8192, 3584, "bfloat16"))):
-        ways = list(tune["ways"](shipped.rung(name), shape, card("h200")))
-        assert ways[0] == ("rule", shipped.rung(name).at(shape, card("h200")))
+        ways = list(tune["ways"](shipped.variant(name), shape, gpu("h200")))
+        assert ways[0] == ("rule", shipped.variant(name).at(shape, gpu("h200")))
         assert len(ways) > 5
-        for _, rung in ways:
-            macros = dict(rung.launches[-1].defines)
+        for _, variant in ways:
+            macros = dict(variant.launches[-1].defines)
             held = ("WIDTH", "THREADS", "VECTORS", "CLUSTER")
             width, threads, vectors, cluster = (int(macros[key]) for key in held)
             assert width * threads * vectors * cluster >= shape.N
             assert ("X_LINES" in macros) == (name != "s6")
     for shape in (Shape(4096, 65536), Shape(4096, 61440), Shape(4096, 32768), Shape(4096, 131072, "bfloat16")):
-        (_, rule), *others = tune["ways"](shipped.rung("n8"), shape, card("h200"))
-        assert rule in [rung for _, rung in others]
+        (_, rule), *others = tune["ways"](shipped.variant("n8"), shape, gpu("h200"))
+        assert rule in [variant for _, variant in others]

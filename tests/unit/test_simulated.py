@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.check import images_of
-from pytest_roofline.declaration import load
-from pytest_roofline.device import NOT_CHECKED
-from pytest_roofline.gpu.sanitizer import FLAGS
-from pytest_roofline.gpu.sanitizer_report import CLEAN, FINDINGS, Finding, Place, Report
-from pytest_roofline.ladder import Shape
-from pytest_roofline.session import Session, Settings
-from pytest_roofline.sim import findings
+from pytest_roofline.declare.loading import load
+from pytest_roofline.declare.suite import Shape
+from pytest_roofline.plugin.session import Session, Settings
+from pytest_roofline.run.check import images_of
+from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.sanitize.compute_sanitizer import FLAGS
+from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Finding, Place, Report
+from pytest_roofline.sanitize.simulated import KINDS, DisagreementError, Simulator, agreed
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.simulated import KINDS, DisagreementError, Simulator, agreed
+from pytest_roofline.sim.observe import findings
 
 FOREIGN = Path(__file__).parent / "foreign"
 SHAPE = Shape(2, 300)
@@ -34,11 +34,11 @@ class Checked:
         text = source.read_text()
         assert text.count(BEGIN) == 1
         source.write_text(text.replace(BEGIN, f"    {statements}\n{BEGIN}") if statements else text)
-        self.ladder = load(folder / "ladder.py")
+        self.suite = load(folder / "suite.py")
         self.made: list[SimDevice] = []
-        self.simulator = Simulator(self.device, self.ladder)
-        self.rung = self.ladder.rung("axpby")
-        self.images = images_of(self.ladder, self.rung, "sm_89")
+        self.simulator = Simulator(self.device, self.suite)
+        self.variant = self.suite.variant("axpby")
+        self.images = images_of(self.suite, self.variant, "sm_89")
 
     def device(self) -> SimDevice:
         self.made.append(SimDevice())
@@ -50,7 +50,7 @@ class Checked:
         return sum(len(device.take_launches()) for device in self.made)
 
     def report(self, which: str, shape: Shape = SHAPE, images=None) -> Report:
-        return self.simulator.check(which, self.rung, shape, images or self.images)
+        return self.simulator.check(which, self.variant, shape, images or self.images)
 
     def reports(self) -> dict[str, Report]:
         return {which: self.report(which) for which in FLAGS}
@@ -123,7 +123,7 @@ def test_one_run_answers_four_checks(checked):
     assert subject.launches() == 0
     subject.report("memcheck", Shape(3, 300))
     assert subject.launches() == 1
-    subject.report("memcheck", images=images_of(subject.ladder, subject.rung, "sm_80"))
+    subject.report("memcheck", images=images_of(subject.suite, subject.variant, "sm_80"))
     assert subject.launches() == 1
 
 
@@ -210,11 +210,11 @@ def test_in_a_run_what_is_not_simulated_is_a_skip_and_never_a_pass(project_with)
     assert re.search(r"^SKIPPED \[19\] .*: not checked: axpby is not checked", text, re.MULTILINE)
 
 
-def test_what_is_simulated_for_want_of_a_card_is_told(shipped):
-    """A rung that the simulated card lacks clusters for runs on a simulated H200, and the last lines say how often."""
-    session = Session(Settings(ladder=shipped.root / "ladder.py", device="sim"))
-    assert session.device_for(shipped.rung("n8"), Shape(2, 1000)) is session.simulator
+def test_what_is_simulated_for_want_of_a_gpu_is_told(shipped):
+    """A variant that the simulated gpu lacks clusters for runs on a simulated H200, and the last lines say how often."""
+    session = Session(Settings(suite=shipped.root / "suite.py", device="sim"))
+    assert session.device_for(shipped.variant("n8"), Shape(2, 1000)) is session.simulator
     assert not [title for title, _ in session.footer() if "want" in title]
-    assert session.device_for(shipped.rung("n8"), Shape(2, 60000)).name == "NVIDIA H200"
+    assert session.device_for(shipped.variant("n8"), Shape(2, 60000)).name == "NVIDIA H200"
     (lines,) = [lines for title, lines in session.footer() if "want" in title]
     assert lines == ["1 runs were simulated as an NVIDIA H200: NVIDIA GeForce RTX 4090 lacks what they need"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.cards import card
-from pytest_roofline.compile import compile_source
+from pytest_roofline.build.nvrtc import compile_source
+from pytest_roofline.build.source import Source
+from pytest_roofline.declare.suite import Shape, Suite
 from pytest_roofline.errors import CompileError
-from pytest_roofline.ladder import Ladder, Shape
-from pytest_roofline.source import Source
+from pytest_roofline.hardware.gpus import gpu
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -90,18 +90,18 @@ def test_volatile_build_changes_declarations_and_nothing_else(tmp_path: Path) ->
     assert built.text.count("volatile") == 3
 
 
-def test_volatile_build_of_the_ladder_compiles(ladder: Ladder) -> None:
+def test_volatile_build_of_the_suite_compiles(suite: Suite) -> None:
     """The volatile build of each source compiles, one block a row or several, and differs where memory is shared."""
     fixed = (
-        rung.at(shape, card("h200"))
-        for rung in ladder.rungs
-        for shape in (rung.operator.default_shape, Shape(32, 65536))
-        if rung.broken_limit(shape) is None
+        variant.at(shape, gpu("h200"))
+        for variant in suite.variants
+        for shape in (variant.operator.default_shape, Shape(32, 65536))
+        if variant.broken_limit(shape) is None
     )
-    built_as = {(rung.source_of(launch), launch.defines) for rung in fixed for launch in rung.launches}
+    built_as = {(variant.source_of(launch), launch.defines) for variant in fixed for launch in variant.launches}
     assert {dict(defines).get("CLUSTER") for _, defines in built_as} > {None, "1"}
     for name, defines in sorted(built_as):
-        source = Source.read(ladder.root / name)
+        source = Source.read(suite.root / name)
         built = source.with_volatile_shared()
         shared = "__shared__" in source.text + "".join(source.headers.values())
         assert (built == source) != shared

@@ -1,19 +1,19 @@
-"""How the tuned rungs are launched, on an H200 mostly: the rules of kernels/spreads.py by rows, width and type."""
+"""How the tuned variants are launched, on an H200 mostly: the rules of kernels/spreads.py by rows, width and type."""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.cards import Card, card
-from pytest_roofline.ladder import Ladder, Shape
+from pytest_roofline.declare.suite import Shape, Suite
+from pytest_roofline.hardware.gpus import Gpu, gpu
 
-H200 = card("h200")
+H200 = gpu("h200")
 HELD = [Shape(32, 152064, "float16"), Shape(32, 152064), Shape(300, 30000, "float16")]
 HELD += [Shape(265, 40000, "bfloat16"), Shape(4096, 152064, "float16")]
 
 
-def macros(ladder: Ladder, name: str, shape: Shape, on: Card = H200) -> dict[str, str]:
-    return dict(ladder.rung(name).at(shape, on).launches[-1].defines)
+def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, str]:
+    return dict(suite.variant(name).at(shape, on).launches[-1].defines)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ def macros(ladder: Ladder, name: str, shape: Shape, on: Card = H200) -> dict[str
     ],
     ids=str,
 )
-def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -> None:
+def test_the_turns_of_s9(suite: Suite, shape: Shape, rows: int, cycles: int) -> None:
     """As many rows as half of the SMs take, for as long as DRAM takes to read them; none where that is all or waves."""
-    found = macros(ladder, "s9", shape)
+    found = macros(suite, "s9", shape)
     assert (found["ROWS_A_TURN"], found["TURN_CYCLES"]) == (str(rows), str(cycles))
-    assert (ladder.best("softmax", shape, H200).rung.name == "s9") == (cycles > 0)
+    assert (suite.best("softmax", shape, H200).variant.name == "s9") == (cycles > 0)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_the_turns_of_s9(ladder: Ladder, shape: Shape, rows: int, cycles: int) -
         ("a2", Shape(500, 252616, "bfloat16"), 1024, 4),  # 992 would do, and spill
     ],
 )
-def test_threads_of_a_row_in_registers(ladder: Ladder, name: str, shape: Shape, threads: int, vectors: int) -> None:
+def test_threads_of_a_row_in_registers(suite: Suite, name: str, shape: Shape, threads: int, vectors: int) -> None:
     """By rows, type and operator; up to two rows an SM in whole groups of four warps."""
-    found = macros(ladder, name, shape)
+    found = macros(suite, name, shape)
     assert (found["THREADS"], found["VECTORS"]) == (str(threads), str(vectors))
 
 
-def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
-    """A 16-bit softmax holds its row where all rows fit the card and a thread's part its registers, else one vector."""
-    held = {str(shape): macros(ladder, "s9", shape) for shape in HELD}
+def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
+    """A 16-bit softmax holds its row where all rows fit the gpu and a thread's part its registers, else one vector."""
+    held = {str(shape): macros(suite, "s9", shape) for shape in HELD}
     assert {name: int(one["KEPT"]) == int(one["VECTORS"]) for name, one in held.items()} == {
         "32x152064-float16": True,
         "32x152064": False,
@@ -86,9 +86,9 @@ def test_what_is_held_in_registers_fits_them(ladder: Ladder) -> None:
     ],
     ids=str,
 )
-def test_vectors_that_n8_keeps(ladder: Ladder, shape: Shape, on: str, vectors: int, kept: int) -> None:
+def test_vectors_that_n8_keeps(suite: Suite, shape: Shape, on: str, vectors: int, kept: int) -> None:
     """Over 96 KiB a block leaves a multiple of four in shared memory, but of whole 16-bit rows or for want of room."""
-    found = macros(ladder, "n8", shape, card(on))
+    found = macros(suite, "n8", shape, gpu(on))
     assert (found["VECTORS"], found["KEPT"]) == (str(vectors), str(kept))
 
 
@@ -109,7 +109,7 @@ def test_vectors_that_n8_keeps(ladder: Ladder, shape: Shape, on: str, vectors: i
         ("a2", Shape(8192, 3584), "STAY", "STAY"),
     ],
 )
-def test_what_is_asked_of_the_caches(ladder: Ladder, name: str, shape: Shape, x: str, y: str) -> None:
+def test_what_is_asked_of_the_caches(suite: Suite, name: str, shape: Shape, x: str, y: str) -> None:
     """By the size of the arrays against an L2 cache of 60 MiB."""
-    found = macros(ladder, name, shape)
+    found = macros(suite, name, shape)
     assert (found["X_LINES"], found["Y_LINES"]) == (x, y)

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from pytest_roofline.bench.events import LEADS, SPIN_NS, Stopwatch
+from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import TimerError, UnknownNameError
-from pytest_roofline.gpu.timer import LEADS, SPIN_NS, Stopwatch
-from pytest_roofline.timing import Timer
 
 
 class Clock:

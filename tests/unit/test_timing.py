@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_roofline.bench.timer import Pilot, Timer, pilot_of, rounds_for, validated
 from pytest_roofline.errors import TimerError
-from pytest_roofline.timing import Pilot, Timer, pilot_of, rounds_for, validated
 
 
 class FakeClock:

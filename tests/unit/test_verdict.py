@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.device import NOT_CHECKED
-from pytest_roofline.ladder import Prediction, Shape
-from pytest_roofline.roofline import OVER_PEAK, Reuse
-from pytest_roofline.verdict import FAILS, HOLDS, NOT_VALID, judge, table
+from pytest_roofline.declare.suite import Prediction, Shape
+from pytest_roofline.model.facts import OVER_PEAK, Reuse
+from pytest_roofline.report.predictions import FAILS, HOLDS, NOT_VALID, judge, table
+from pytest_roofline.run.device import NOT_CHECKED
 
 SHAPE, L2 = Shape(8192, 3584), 60 * 2**20
 NEAR = Reuse("x", 15_100_000, "within rms_n2")
 
 
-def info(rung, **changed):
-    figures = {"rung": rung, "evidence": "measured", "median_us": 50.0, "mbu_percent": 88.0, "marks": ""}
+def info(variant, **changed):
+    figures = {"variant": variant, "evidence": "measured", "median_us": 50.0, "mbu_percent": 88.0, "marks": ""}
     figures |= {"ledger_per_row_n": 8.0, "model_dram_per_row_n": 7.9, "floor_ratio": 1.2, "floor_bound": "DRAM"}
     return figures | {"grid_fill": 10.0} | changed
 
 
 @pytest.fixture
-def verdict(ladder):
+def verdict(suite):
     """``verdict(prediction, info, other=None, reuses={})``: what becomes of one prediction of n2."""
 
     def run(prediction, one, other=None, **reuses):
         known = {"n1": (), "n2": (), "": ()} | reuses
-        return judge(ladder.rung("n2"), SHAPE, prediction, one, other, known, L2)
+        return judge(suite.variant("n2"), SHAPE, prediction, one, other, known, L2)
 
     return run
 
@@ -71,14 +71,14 @@ def test_what_only_a_gpu_can_tell_is_not_judged_by_the_model(verdict):
 
 
 def test_reasons_are_drawn_from_what_is_known(verdict):
-    """A read that L2 serves, a grid that does not fill the card, a rung far above its floor; else that nothing does."""
+    """A read that L2 serves, a grid that does not fill the gpu, a variant far above its floor; else that nothing does."""
     wanted, n1 = Prediction("n1", 5.0, 6.0, "why"), info("n1", median_us=80.0)
     assert verdict(wanted, info("n2"), n1).reason == "nothing in the traffic explains it"
     served = verdict(wanted, info("n2", ledger_per_row_n=12.0), n1, n2=(NEAR,)).reason
     assert served.startswith("n2: L2 (60 MiB) serves the repeated read of x within rms_n2")
     far = Reuse("x", 2 * L2, "within rms_n2")
     assert "serves" not in verdict(wanted, info("n2", ledger_per_row_n=12.0), n1, n2=(far,)).reason
-    assert "the grid fills 0.06 of the card" in verdict(wanted, info("n2", grid_fill=0.06), n1).reason
+    assert "the grid fills 0.06 of the gpu" in verdict(wanted, info("n2", grid_fill=0.06), n1).reason
     slow = verdict(wanted, info("n2"), n1 | {"floor_ratio": 2.55}).reason
     assert slow == "n1 takes 2.55 times its floor (DRAM): latency or instructions bind it, not bytes"
     few = verdict(Prediction("", 1, 2, "why", quantity="dram"), info("n2", grid_fill=0.06)).reason

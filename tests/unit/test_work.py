@@ -7,30 +7,30 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_roofline import work as module
-from pytest_roofline.cards import card
-from pytest_roofline.check import Job, images_of
-from pytest_roofline.declaration import load
+from pytest_roofline.bench.modelled import counters, grown
+from pytest_roofline.declare.loading import load
+from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.floor import LAUNCH_SECONDS, LaunchFloor, floor, limits
-from pytest_roofline.ladder import Shape
-from pytest_roofline.modelled import counters, grown
-from pytest_roofline.roofline import facts_of
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.model import work as module
+from pytest_roofline.model.facts import facts_of
+from pytest_roofline.model.l2 import Dram
+from pytest_roofline.model.sol import LAUNCH_SECONDS, LaunchFloor, floor, limits
+from pytest_roofline.model.work import Work, count, sample_of, unique_bytes
+from pytest_roofline.run.check import Job, images_of
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.l2 import Dram
-from pytest_roofline.sim.traffic import Counts, Touch, kind_of
-from pytest_roofline.work import Work, count, sample_of, unique_bytes
+from pytest_roofline.sim.observe.traffic import Counts, Touch, kind_of
 
-RTX4090 = card("rtx4090")
+RTX4090 = gpu("rtx4090")
 
 
-def test_sampled_counts_are_those_of_the_full_grid(ladder, rung):
+def test_sampled_counts_are_those_of_the_full_grid(suite, variant):
     """Eight of 48 rows, scaled, are exactly what all 48 give: by array, by line, by class of instruction."""
     shape = Shape(48, 1000)
-    sampled, _ = count(ladder, rung, shape, RTX4090)
+    sampled, _ = count(suite, variant, shape, RTX4090)
     device = SimDevice(RTX4090)
     device.detailed = device.tracing = True
-    job = Job(device, ladder, rung, shape)
+    job = Job(device, suite, variant, shape)
     job.run()
     for one, step, launch in zip(sampled, job.program.steps, device.take_launches(), strict=True):
         full = module._work(step, [launch], tuple(launch.touched), 48)
@@ -49,14 +49,14 @@ extern "C" __global__ void triangle(const float* x, float* y, int N) {
 """
 DECLARATION = """
 import numpy as np
-from pytest_roofline.ladder import Array, Ladder, Launch, Operator, Rung, Shape
+from pytest_roofline.declare.suite import Array, Suite, Launch, Operator, Variant, Shape
 
 def lower(arrays, scalars):
     return {"y": np.tril(arrays["x"])}
 
 OPERATOR = Operator("lower", "y = tril(x)", (Array("x", ("M", "N")),), (Array("y", ("M", "N")),), (), lower,
                     Shape(64, 64), 1e-6, lambda n: 0.0, rowwise=False)
-LADDER = Ladder((Rung("triangle", OPERATOR, "triangle.cu", "",
+SUITE = Suite((Variant("triangle", OPERATOR, "triangle.cu", "",
                       (Launch("triangle", ("x", "y", "N"), ("x",), ("y",), block=(32, 1, 1)),)),), ())
 """
 
@@ -64,26 +64,26 @@ LADDER = Ladder((Rung("triangle", OPERATOR, "triangle.cu", "",
 def test_a_grid_that_is_not_uniform_is_counted_in_full(tmp_path):
     """Each row of a lower triangle loads one element more than the row before: the sum is exact."""
     (tmp_path / "triangle.cu").write_text(TRIANGLE)
-    (tmp_path / "ladder.py").write_text(DECLARATION)
-    ladder = load(tmp_path / "ladder.py")
-    rung = ladder.rungs[0]
-    (found,), accuracy = count(ladder, rung, Shape(64, 64), RTX4090)
+    (tmp_path / "suite.py").write_text(DECLARATION)
+    suite = load(tmp_path / "suite.py")
+    variant = suite.variants[0]
+    (found,), accuracy = count(suite, variant, Shape(64, 64), RTX4090)
     assert found.executed == found.blocks == 64
     assert not found.uniform
     assert found.buffers["x"].lanes == 64 * 65 // 2
     assert accuracy.rows == 64
     # Where its operator does go by rows, the sampled blocks are seen to differ.
     by_rows = dataclasses.replace(
-        rung,
+        variant,
         operator=dataclasses.replace(
-            rung.operator, rowwise=True, reference=lambda arrays, _: {"y": np.tril(arrays["x"])[: len(arrays["x"])]}
+            variant.operator, rowwise=True, reference=lambda arrays, _: {"y": np.tril(arrays["x"])[: len(arrays["x"])]}
         ),
     )
-    (again,), _ = count(ladder, by_rows, Shape(64, 64), RTX4090)
+    (again,), _ = count(suite, by_rows, Shape(64, 64), RTX4090)
     assert again.executed == 64
     assert again.buffers["x"].lanes == found.buffers["x"].lanes
     with pytest.raises(NotCheckedError, match="too many elements to count all of them: 8388608, 4194304 at most"):
-        count(ladder, rung, Shape(4096, 2048), RTX4090)
+        count(suite, variant, Shape(4096, 2048), RTX4090)
 
 
 def test_what_is_too_large_to_count_is_not_checked(empty_project):
@@ -91,14 +91,14 @@ def test_what_is_too_large_to_count_is_not_checked(empty_project):
     folder = empty_project.path / "kernels"
     folder.mkdir()
     (folder / "triangle.cu").write_text(TRIANGLE)
-    stage = 'Stage("main", {"lower": (Shape(4096, 2048),)})'
-    (folder / "ladder.py").write_text(
-        DECLARATION.replace("Rung, Shape", "Rung, Shape, Stage").replace("),), ())", f"),), ({stage},))")
+    workload = 'Workload("main", {"lower": (Shape(4096, 2048),)})'
+    (folder / "suite.py").write_text(
+        DECLARATION.replace("Variant, Shape", "Variant, Shape, Workload").replace("),), ())", f"),), ({workload},))")
     )
-    empty_project.pytester.makeini("[pytest]\nroofline_ladder = kernels/ladder.py\n")
+    empty_project.pytester.makeini("[pytest]\nroofline_suite = kernels/suite.py\n")
     empty_project.use_tests(perf="perf/test_perf.py")
     empty_project.hide_gpu()
-    result = empty_project.run("-k", "test_rung")
+    result = empty_project.run("-k", "test_variant")
     result.assert_outcomes(skipped=1, deselected=result.parseoutcomes().get("deselected", 0))
     result.stdout.fnmatch_lines(["1 tests (1 in *): the blocks of triangle differ *too many elements to count all*"])
 
@@ -208,11 +208,11 @@ def test_counters_that_grew_are_named_with_the_largest_first():
     assert grown(then, then) == []
 
 
-def test_a_floor_with_gaps_has_no_dram_in_it(ladder):
+def test_a_floor_with_gaps_has_no_dram_in_it(suite):
     """Where one launch touches memory with gaps the DRAM traffic is None, and no ceiling of it binds."""
     gaps = made(buffers={"x": Counts(lanes=10, bytes=40, requests=10, unique_bytes=40, sectors=10)})
-    rung = ladder.rung("n3")
-    facts = facts_of(rung, Shape(10, 1024), RTX4090, images_of(ladder, rung, RTX4090.arch))
+    variant = suite.variant("n3")
+    facts = facts_of(variant, Shape(10, 1024), RTX4090, images_of(suite, variant, RTX4090.arch))
     found = floor(facts, [gaps], "cold")
     assert found.dram is None
     assert "DRAM" not in found.launches[0].limits

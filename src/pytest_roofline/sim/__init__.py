@@ -1,1 +1,1 @@
-"""The simulator: executes the PTX of a kernel on the CPU, behind the Protocol of :mod:`pytest_roofline.device`."""
+"""The simulator: executes the PTX of a kernel on the CPU, behind the Protocol of :mod:`pytest_roofline.run.device`."""

@@ -1,4 +1,4 @@
-"""The simulator behind the Protocol of :mod:`pytest_roofline.device`: memory, kernels and launches on the CPU."""
+"""The simulator behind the Protocol of :mod:`pytest_roofline.run.device`: memory, kernels and launches on the CPU."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ..cards import Card, card
-from ..compile import Image
-from ..device import SIMULATED, ArrayView
+from ..build.nvrtc import Image
+from ..build.ptx.reader import parse
+from ..build.ptx.syntax import Module
+from ..build.ptxas import of_kernel
 from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputError
-from ..floats import dtype_of
-from ..host import enough_memory
-from ..resources import of_kernel
-from .arrays import SimArray
+from ..hardware.dtypes import dtype_of
+from ..hardware.gpus import Gpu, gpu
+from ..hardware.host import enough_memory
+from ..run.device import SIMULATED, ArrayView
 from .errors import SimulationError
-from .execute import STEPS_LIMIT, Launch
-from .findings import ERROR, Finding, Findings
-from .memory import SPARSE_ABOVE, Allocation, Arena
-from .ptx import Module
-from .reader import parse
-from .translate import Program, translate
+from .isa.translate import Program, translate
+from .machine.arrays import SimArray
+from .machine.execute import STEPS_LIMIT, Launch
+from .machine.memory import SPARSE_ABOVE, Allocation, Arena
+from .observe.findings import ERROR, Finding, Findings
 
 MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
-MAX_BYTES = 2**43  # of one allocation: no card has more
+MAX_BYTES = 2**43  # of one allocation: no gpu has more
 
 
 class SimKernel:
@@ -60,7 +60,7 @@ class SimKernel:
 
 
 class SimDevice:
-    """A device that executes PTX on the CPU, with the limits of a card or of the one of that name in the table.
+    """A device that executes PTX on the CPU, with the limits of a gpu or of the one of that name in the table.
 
     ``sparse_above`` is the size in bytes from which memory exists only where it is touched. ``reverse`` takes the
     second schedule: whatever its order changes depends on an order that no GPU promises.
@@ -70,9 +70,9 @@ class SimDevice:
 
     evidence = SIMULATED
 
-    def __init__(self, limits: str | Card = "rtx4090", reverse: bool = False, sparse_above: int = SPARSE_ABOVE) -> None:
-        self.card: Card = card(limits) if isinstance(limits, str) else limits
-        self.name, self.arch = self.card.name, self.card.arch
+    def __init__(self, limits: str | Gpu = "rtx4090", reverse: bool = False, sparse_above: int = SPARSE_ABOVE) -> None:
+        self.gpu: Gpu = gpu(limits) if isinstance(limits, str) else limits
+        self.name, self.arch = self.gpu.name, self.gpu.arch
         self.reverse = reverse
         self.arena = Arena(sparse_above)
         self.findings = Findings()
@@ -198,12 +198,12 @@ class SimDevice:
             raise DeviceError(f"{what}: the kernel was compiled for at most {most} threads (__launch_bounds__)")
         warps = -(-math.prod(block) // 32)
         needed = -(-32 * kernel.registers // 256) * 256 * warps
-        if needed > self.card.registers_per_sm:
-            raise DeviceError(f"{what}: {needed} registers, an SM has {self.card.registers_per_sm}")
+        if needed > self.gpu.registers_per_sm:
+            raise DeviceError(f"{what}: {needed} registers, an SM has {self.gpu.registers_per_sm}")
         total = kernel.program.flat.static_shared + shared
-        if total > self.card.shared_per_block_optin:
+        if total > self.gpu.shared_per_block_optin:
             raise DeviceError(
-                f"{what}: {total} bytes of shared memory, {self.card.name} has {self.card.shared_per_block_optin}"
+                f"{what}: {total} bytes of shared memory, {self.gpu.name} has {self.gpu.shared_per_block_optin}"
             )
 
     def _parameters(self, kernel: SimKernel, args: tuple[Any, ...]) -> tuple[bytes, dict[str, Allocation]]:

@@ -1,4 +1,4 @@
-"""``pytest tests/perf/peers``: this project's best rungs beside other people's kernels. Never part of another run."""
+"""``pytest tests/perf/peers``: this project's best variants beside other people's kernels. Never part of another run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pytest_roofline.comparison import PARALLEL
-from pytest_roofline.gpu import telemetry
-from pytest_roofline.plugin import SESSION
-from pytest_roofline.session import not_checked, worker_number
+from pytest_roofline.bench import telemetry
+from pytest_roofline.plugin.comparison import PARALLEL
+from pytest_roofline.plugin.hooks import SESSION
+from pytest_roofline.plugin.session import not_checked, worker_number
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -55,7 +55,7 @@ def compare(request: pytest.FixtureRequest, cuda_device: Any, roofline_session: 
 
     def run(case: Any) -> Any:
         with torch.no_grad():
-            arena = Arena(cuda_device, roofline_session.ladder, roofline_session.stopwatch, case)
+            arena = Arena(cuda_device, roofline_session.suite, roofline_session.stopwatch, case)
             try:
                 row = arena.compare()
             finally:
@@ -94,7 +94,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     told = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "command": shlex.join(["pytest", *config.invocation_params.args]),
-        **peer_arena.about(session.gpu, telemetry.read(session.gpu).driver),
+        **peer_arena.about(session.cuda, telemetry.read(session.cuda).driver),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(peer_table.markdown(rows, told), encoding="utf-8")

@@ -18,14 +18,14 @@ from peer_places import Place, Places
 from peer_shapes import Case
 from peer_table import COPY, OURS, Result, Row, middle
 
-from pytest_roofline import check
-from pytest_roofline.arguments import bind
-from pytest_roofline.check import Job
+from pytest_roofline.bench.events import SPIN_NS, Stopwatch
+from pytest_roofline.declare.suite import Shape, Suite
 from pytest_roofline.errors import RooflineError, WrongAnswerError
-from pytest_roofline.floats import as_stored, ordinals
-from pytest_roofline.gpu.device import CudaDevice
-from pytest_roofline.gpu.timer import SPIN_NS, Stopwatch
-from pytest_roofline.ladder import Ladder, Shape
+from pytest_roofline.hardware.dtypes import as_stored, ordinals
+from pytest_roofline.run import check
+from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.check import Job
+from pytest_roofline.run.gpu.device import CudaDevice
 
 RUNS = 5
 BUDGET = 0.7  # seconds of samples a shape, all contenders together
@@ -72,20 +72,20 @@ class Contender:
 class Arena:
     """All contenders at ``case``; :meth:`compare` makes the row of the table."""
 
-    def __init__(self, device: CudaDevice, ladder: Ladder, watch: Stopwatch, case: Case) -> None:
-        self.device, self.ladder, self.watch, self.case = device, ladder, watch, case
-        operator = ladder.operators[case.operator]
+    def __init__(self, device: CudaDevice, suite: Suite, watch: Stopwatch, case: Case) -> None:
+        self.device, self.suite, self.watch, self.case = device, suite, watch, case
+        operator = suite.operators[case.operator]
         shape = Shape(case.rows, case.columns, case.dtype)
-        self.choice = ladder.best(case.operator, shape, device.card)
-        self.job = Job(device, ladder, self.choice.rung, shape, rows=DIFFERENT)
+        self.choice = suite.best(case.operator, shape, device.gpu)
+        self.job = Job(device, suite, self.choice.variant, shape, rows=DIFFERENT)
         self.places = Places(device, self.job)
         self.eps = next((s.value for s in operator.scalars if s.name == "eps"), 0.0)
-        self.contenders = [self._copy(), self._rung(self.choice.rung, OURS)]
-        others = [r for r in ladder.family(operator) if r.name != self.choice.rung.name]
+        self.contenders = [self._copy(), self._variant(self.choice.variant, OURS)]
+        others = [r for r in suite.family(operator) if r.name != self.choice.variant.name]
         self.own = frozenset(r.name for r in others)
         if case.operator == "add_rmsnorm":
             able = [r for r in others if r.broken_limit(shape) is None]
-            self.contenders += [self._rung(rung, rung.name) for rung in able]
+            self.contenders += [self._variant(variant, variant.name) for variant in able]
 
     def compare(self) -> Row:
         """Check, choose variants, time in turns, check again."""
@@ -108,7 +108,7 @@ class Arena:
                 one.last = None
         results = tuple(one.result() for one in self.contenders)
         choice = self.choice
-        return Row(self.case, choice.rung.name, choice.why, results, samples, len(self.places.places), self.own)
+        return Row(self.case, choice.variant.name, choice.why, results, samples, len(self.places.places), self.own)
 
     def release(self) -> None:
         """Give the memory back, which the contenders hold too."""
@@ -125,14 +125,14 @@ class Arena:
 
         return Contender(COPY, run, lambda place: None, checked=False)
 
-    def _rung(self, rung: Any, name: str) -> Contender:
+    def _variant(self, variant: Any, name: str) -> Contender:
         shape = self.job.shape
-        job = self.job if rung.name == self.choice.rung.name else self._job(rung)
+        job = self.job if variant.name == self.choice.variant.name else self._job(variant)
         known = {*job.arrays, *job.outputs}
         programs = []
         for place in self.places.places:
             arrays = {key: value for key, value in place.arrays.items() if key in known}
-            programs.append(bind(self.device, job.rung, shape, arrays, job.program.images, job.scalars))
+            programs.append(bind(self.device, job.variant, shape, arrays, job.program.images, job.scalars))
 
         def run(place: Place) -> Any:
             programs[place.index].run()
@@ -140,8 +140,8 @@ class Arena:
 
         return Contender(name, run, self.places.poison)
 
-    def _job(self, rung: Any) -> Job:
-        return Job(self.device, self.ladder, rung, self.job.shape, rows=DIFFERENT)
+    def _job(self, variant: Any) -> Job:
+        return Job(self.device, self.suite, variant, self.job.shape, rows=DIFFERENT)
 
     def _join(self, entered: Contender, calls: Callable[[int, float], Any]) -> None:
         """Give a peer its work, or the reason why it has none."""
@@ -169,7 +169,7 @@ class Arena:
             try:
                 self._fit(one)
                 times[number] = middle(self._block(one, TRIALS))
-            except Exception as error:  # a variant may ask for more than the card has
+            except Exception as error:  # a variant may ask for more than the gpu has
                 one.reason = f"{type(error).__name__}: {error}"
         one.last = None
         if len(runs) > 1 and not times:
@@ -184,7 +184,9 @@ class Arena:
         try:
             step(one)
         except WrongAnswerError as error:
-            told = str(error).removeprefix(f"{self.job.rung.name} {self.job.shape}: ")  # the job's rung, not this one
+            told = str(error).removeprefix(
+                f"{self.job.variant.name} {self.job.shape}: "
+            )  # the job's variant, not this one
             one.drop("wrong", told.replace("\n", "; "))
         except LateError as error:
             one.drop("late", error)
@@ -239,7 +241,7 @@ class Arena:
     def _units(self, outputs: Any) -> int:
         """The largest error in units in the last place of the output's dtype, over the rows that are checked."""
         job = self.job
-        operator = job.rung.operator
+        operator = job.variant.operator
         rows = check.rows_to_check(operator, job.shape)
         worst = 0
         for name, want in check.reference(operator, job.inputs, rows, job.scalars).items():
@@ -282,11 +284,11 @@ class Arena:
 
 
 def about(device: CudaDevice, driver: str | None) -> dict[str, Any]:
-    """What a table needs to be read: card, driver, versions, how often."""
+    """What a table needs to be read: gpu, driver, versions, how often."""
     from peer_contenders import versions
 
     return {
-        "card": device.card.name,
+        "gpu": device.gpu.name,
         "driver": driver or "unknown",
         "CuPy": device.versions["cupy"],
         **versions(),

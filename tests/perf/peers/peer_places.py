@@ -1,6 +1,6 @@
 """The arrays that all contenders work on, at several places in memory, as CuPy arrays and as torch tensors.
 
-Where arrays lie can change a time by several percent (see pytest_roofline.gpu.placement). So the inputs lie in memory
+Where arrays lie can change a time by several percent (see pytest_roofline.bench.placement). So the inputs lie in memory
 several times over, and sample i of every contender uses place i. A contender that allocates its outputs gets them from
 torch's caching allocator: blocks held meanwhile push them to other places too, in the same turn.
 """
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_roofline.check import Job
-from pytest_roofline.device import POISON
-from pytest_roofline.gpu.device import CudaDevice
+from pytest_roofline.run.check import Job
+from pytest_roofline.run.device import POISON
+from pytest_roofline.run.gpu.device import CudaDevice
 
 PAGE = 2**21  # bytes of a large page
 UNIT = 512  # bytes to which CUDA's own allocations are aligned at least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_roofline.floats import SIXTEEN_BIT, dtype_of
+from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
 
 OF_THE_FASTEST_PEER = 0.99  # least speed of ours, as a share of the fastest peer's
 OF_A_LARGE_COPY = 0.98  # the same against a copy that moves more than LARGE

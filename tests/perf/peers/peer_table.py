@@ -43,15 +43,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """All contenders at one shape. ``rung`` is the one that "ours" stands for, and ``why`` it was chosen."""
+    """All contenders at one shape. ``variant`` is the one that "ours" stands for, and ``why`` it was chosen."""
 
     case: Case
-    rung: str
+    variant: str
     why: str
     results: tuple[Result, ...]
     samples: int = 0
     places: int = 0
-    own: frozenset[str] = field(default_factory=frozenset)  # names of other rungs of this project
+    own: frozenset[str] = field(default_factory=frozenset)  # names of other variants of this project
 
     def result(self, name: str) -> Result:
         return next((one for one in self.results if one.name == name), Result(name, state="absent", reason="not run"))
@@ -70,7 +70,7 @@ class Row:
         """What this project promises and this row does not show; empty if all is kept."""
         ours = self.result(OURS)
         if ours.seconds is None:
-            return [f"ours ({self.rung}) has no time at {self.case}: {ours.state}, {ours.reason}"]
+            return [f"ours ({self.variant}) has no time at {self.case}: {ours.state}, {ours.reason}"]
         broken = [one for one in self.results if one.name in self.own and one.state]
         found = [f"{one.name} has no time at {self.case}: {one.state}, {one.reason}" for one in broken]
         fastest = self.fastest_peer()
@@ -78,7 +78,7 @@ class Row:
             found += self._behind(ours.seconds, fastest, OF_THE_FASTEST_PEER, "the fastest peer")
         for one in self.results:
             if one.name in self.own and one.seconds is not None:
-                found += self._behind(ours.seconds, one, self.case.least_of_own, "the rung of two launches")
+                found += self._behind(ours.seconds, one, self.case.least_of_own, "the variant of two launches")
         least = self.case.least_of_copy(self._copy_is_passed())
         if least is not None:
             found += self._behind(ours.seconds, self.result(COPY), least, "the copy")
@@ -95,7 +95,7 @@ class Row:
         if share >= least:
             return []
         return [
-            f"ours ({self.rung}) takes {ours * 1e6:.2f} us at {self.case}, {other.name} {other.seconds * 1e6:.2f} us: "
+            f"ours ({self.variant}) takes {ours * 1e6:.2f} us at {self.case}, {other.name} {other.seconds * 1e6:.2f} us: "
             f"{share:.3f} of the speed of {what}, promised is {least}"
         ]
 
@@ -117,8 +117,8 @@ def cell(row: Row, name: str) -> str:
 
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
     names = columns(rows)
-    head = ["shape", "rung", *(f"{name} us" for name in names)]
-    return [head, *([str(row.case), row.rung, *(cell(row, name) for name in names)] for row in rows)]
+    head = ["shape", "variant", *(f"{name} us" for name in names)]
+    return [head, *([str(row.case), row.variant, *(cell(row, name) for name in names)] for row in rows)]
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
@@ -204,7 +204,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "dtype": case.dtype,
         "rows": case.rows,
         "columns": case.columns,
-        "rung": row.rung,
+        "variant": row.variant,
         "why": row.why,
         "samples_a_block": row.samples,
         "places": row.places,

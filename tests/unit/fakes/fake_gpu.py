@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows
 
-from pytest_roofline import measure
-from pytest_roofline.cards import card
+from pytest_roofline.bench import events as timer
+from pytest_roofline.bench import measure, telemetry
+from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import DeviceMemoryError
-from pytest_roofline.gpu import device as cuda
-from pytest_roofline.gpu import telemetry, timer
-from pytest_roofline.timing import Timer
+from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.run.gpu import device as cuda
 
 SLOWER = float(os.environ.get("FAKE_SLOWER", "1"))
 WRONG = os.environ.get("FAKE_WRONG", "")
@@ -33,8 +33,8 @@ class FakeGpu(FakeDevice):
 
     def __init__(self, index: int = 0) -> None:
         super().__init__({})
-        self.card = card("h200")
-        self.name = self.card.name
+        self.gpu = gpu("h200")
+        self.name = self.gpu.name
 
     def empty(self, shape, dtype):
         nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize

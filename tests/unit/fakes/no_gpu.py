@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_roofline.errors import DeviceError
-from pytest_roofline.gpu import device as cuda
+from pytest_roofline.run.gpu import device as cuda
 
 patch = pytest.MonkeyPatch()
 

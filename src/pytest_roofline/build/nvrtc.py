@@ -1,0 +1,254 @@
+"""CUDA C++ to PTX and cubin for one architecture, by NVRTC, with the same flags for every backend.
+
+Needs neither a GPU nor a driver nor a CUDA toolkit: NVRTC comes as a wheel and is called through CuPy's binding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import CompileError, ToolOutputError
+from .source import Source
+
+# -ftz=true is what CuPy's own RawModule adds: results under 1.18e-38 flush to zero, and __expf is one instruction
+# instead of three. -lineinfo gives the sanitizer and the simulator source lines; it changes no machine code.
+# Without --no-source-include NVRTC looks for headers in the working directory, which the cache key does not hold.
+FLAGS = ("-std=c++17", "-ftz=true", "-lineinfo", "--ptxas-options=-v", "--no-source-include")
+
+HINTS = {
+    "float.h": ("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN"),
+    "math.h": ("INFINITY", "NAN", "M_PI", "HUGE_VALF"),
+    "stdint.h": ("int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "uintptr_t"),
+    "limits.h": ("INT_MAX", "INT_MIN", "UINT_MAX", "LLONG_MAX"),
+    "cuda_fp16.h": ("__half", "half", "__half2", "half2", "__float2half"),
+    "cuda_bf16.h": ("__nv_bfloat16", "__nv_bfloat162", "__float2bfloat16"),
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90"); ``name`` is the .cu file's."""
+
+    name: str
+    arch: str
+    ptx: str
+    cubin: bytes
+    log: str
+    path: Path  # the cubin on disk
+    defines: tuple[tuple[str, str], ...] = ()  # macros it was compiled with
+
+    def kernels(self) -> tuple[str, ...]:
+        return self._kernels
+
+    @cached_property
+    def _kernels(self) -> tuple[str, ...]:
+        return tuple(re.findall(r"^\s*\.visible \.entry (\w+)\(", self.ptx, re.MULTILINE))
+
+    def cluster(self, kernel: str) -> int:
+        """Blocks of a thread-block cluster in x, 1 where the kernel asks for none."""
+        body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
+        found = re.search(r"\.reqnctapercluster (\d+)", body)
+        return int(found[1]) if found else 1
+
+    def parameters(self, kernel: str) -> tuple[str, ...]:
+        """PTX types of the kernel's parameters, in order: ("u64", "u64", "u32", "f32")."""
+        self.require(kernel)
+        head = re.search(rf"\.entry {re.escape(kernel)}\((.*?)\)", self.ptx, re.DOTALL)
+        assert head is not None
+        return tuple(re.findall(r"\.param (?:\.align \d+ )?\.(\w+)", head.group(1)))
+
+    def require(self, kernel: str) -> None:
+        """Raise :class:`CompileError` if the image has no such kernel, with those it has."""
+        names = self.kernels()
+        if kernel in names:
+            return
+        mangled = [n for n in names if re.match(rf"_Z\d+{re.escape(kernel)}", n)]
+        fix = (
+            f'it was compiled with C++ linkage, as {mangled[0]}: write extern "C" __global__ void {kernel}(...)'
+            if mangled
+            else f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration'
+        )
+        raise CompileError(f"{self.name} has no kernel {kernel}; it has {', '.join(names) or 'none'}; {fix}")
+
+
+@cache
+def _nvrtc() -> Any:
+    """CuPy's NVRTC binding, or :class:`CompileError` that says what to install."""
+    try:
+        from cupy.cuda import nvrtc
+
+        nvrtc.getVersion()
+    except Exception as error:  # cuda-pathfinder, ImportError and OSError all mean: not there
+        raise CompileError(
+            f"NVRTC, the CUDA compiler library, can't be loaded ({type(error).__name__}: {error}). "
+            "Install it with: pip install 'pytest-roofline[cuda12]' (or [cuda13] for CUDA 13)"
+        ) from error
+    return nvrtc
+
+
+def compiler() -> str:
+    """The compiler and its version: "NVRTC 12.9"."""
+    major, minor = _nvrtc().getVersion()
+    return f"NVRTC {major}.{minor}"
+
+
+def supported_architectures() -> tuple[str, ...]:
+    return tuple(f"sm_{arch}" for arch in _nvrtc().getSupportedArchs())
+
+
+@cache
+def cuda_include() -> str | None:
+    """Directory of the CUDA headers (cuda_fp16.h), from the runtime wheel or a toolkit; None where there is none."""
+    from cuda import pathfinder
+
+    found = pathfinder.find_nvidia_header_directory("cudart")
+    return None if found is None else str(found)
+
+
+def cache_directory() -> Path:
+    """Where images are kept: $PYTEST_ROOFLINE_CACHE, else pytest-roofline in the user's cache directory."""
+    if named := os.environ.get("PYTEST_ROOFLINE_CACHE"):
+        return Path(named).resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-roofline"
+
+
+def compile_source(
+    source: Source, arch: str, extra: Iterable[str] = (), defines: tuple[tuple[str, str], ...] = ()
+) -> Image:
+    """Compile ``source`` for ``arch`` ("sm_90") with the macros ``defines``, or take the image from the cache.
+
+    The cache key holds everything that can change the result: source, all headers, flags, architecture, the
+    compiler's version and the CUDA headers' place and version.
+    Errors: :class:`CompileError` with the compiler's log and, where it is known, the fix.
+    """
+    flags = [*FLAGS, *_no_cache(), *extra, *(f"-D{name}={value}" for name, value in defines), f"-arch={arch}"]
+    if include := cuda_include():
+        flags.append(f"-I{include}")
+    key = hashlib.sha256(
+        json.dumps([__version__, compiler(), flags, _header_version(include), source.as_json()]).encode()
+    ).hexdigest()
+    cubin_path = cache_directory() / f"{Path(source.name).stem}-{arch}-{key[:24]}.cubin"
+    if image := load_image(cubin_path):
+        return image
+    ptx, cubin, log = _compile(source, arch, flags)
+    image = Image(source.name, arch, ptx, cubin, log, cubin_path, defines)
+    _store(image)
+    return image
+
+
+def _no_cache() -> tuple[str, ...]:
+    """From 12.9 on NVRTC keeps a cache of its own where there is a driver, and a hit comes without ptxas's report."""
+    return ("-no-cache",) if _nvrtc().getVersion() >= (12, 9) else ()
+
+
+def _header_version(include: str | None) -> str:
+    if include is None:
+        return "none"
+    header = Path(include) / "cuda_runtime_api.h"
+    return hashlib.sha256(header.read_bytes()).hexdigest() if header.is_file() else "unknown"
+
+
+def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, str]:
+    nvrtc = _nvrtc()
+    if arch.rstrip("af") not in supported_architectures():  # sm_90a and sm_100f are variants of their number
+        raise CompileError(
+            f"{compiler()} can't compile {source.name} for {arch}; it supports {', '.join(supported_architectures())}. "
+            "Take one of these or install a newer NVRTC"
+        )
+    names, texts = zip(*source.headers.items(), strict=True) if source.headers else ((), ())
+    program = nvrtc.createProgram(
+        source.main_text(), source.name, tuple(t.encode() for t in texts), tuple(n.encode() for n in names)
+    )
+    try:
+        try:
+            nvrtc.compileProgram(program, flags)
+        except nvrtc.NVRTCError as error:
+            log = nvrtc.getProgramLog(program).replace("\0", "")
+            raise CompileError(_explain(source, arch, flags, str(error), log)) from None
+        ptx, cubin = nvrtc.getPTX(program).decode().rstrip("\0"), nvrtc.getCUBIN(program)
+        return ptx, cubin, nvrtc.getProgramLog(program).replace("\0", "")
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _where_headers_are(name: str) -> str:
+    if name.startswith(("cuda", "sm_", "math_", "vector_", "device_")):
+        return (
+            "CUDA's own headers come with the package nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime "
+            "(CUDA 13), part of the extras cuda12 and cuda13"
+        )
+    if name.startswith(("nv/", "cub/", "thrust/", "cooperative_groups")):
+        return "It belongs to CCCL, which this version does not put on the path: write what you need of it yourself"
+    return (
+        "NVRTC has no host library: of the C headers there are float.h, limits.h, math.h and stdint.h. Your own "
+        "headers are found beside the file that includes them with quotes"
+    )
+
+
+def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) -> str:
+    text = f"{compiler()} refused {source.name} for {arch} ({error}):\n{log.strip()}\nflags: {' '.join(flags)}"
+    if "unrecognized option" in log:
+        text += "\nfix: NVRTC takes no nvcc-only flag (optimisation is always on, there is no -O3); remove it"
+    for name in re.findall(r'(?:could not|cannot) open source file "([^"]+)"', log):
+        text += f"\nfix: the header {name} is not on the include path. {_where_headers_are(name)}"
+    for name in dict.fromkeys(re.findall(r'identifier "(\w+)" is undefined', log)):
+        for header, identifiers in HINTS.items():
+            if name in identifiers:
+                text += f"\nfix: {name} comes from {header}; write #include <{header}>"
+    return text
+
+
+def load_image(cubin_path: Path) -> Image | None:
+    """The image that :func:`compile_source` left at ``cubin_path``; None where it is absent or damaged."""
+    try:
+        record = json.loads(cubin_path.with_suffix(".json").read_text())
+        cubin = cubin_path.read_bytes()
+        defines = tuple((name, value) for name, value in record["defines"])
+        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path, defines)
+        return image if _digest(image) == record["sha256"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # absent or damaged: it is compiled anew and written over
+
+
+def _digest(image: Image) -> str:
+    """Over everything the two files hold, so that damage to either is seen, and a pair of two builds too."""
+    text = json.dumps([image.name, image.arch, image.ptx, image.log, image.defines])
+    return hashlib.sha256(image.cubin + text.encode()).hexdigest()
+
+
+def _store(image: Image) -> None:
+    record = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log, "defines": image.defines}
+    record["sha256"] = _digest(image)
+    try:
+        image.path.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(image.path, image.cubin)
+        _write_whole(image.path.with_suffix(".json"), json.dumps(record).encode())
+    except OSError as error:
+        raise ToolOutputError(
+            f"the compiled image can't be written to {image.path.parent} ({error}); "
+            "set PYTEST_ROOFLINE_CACHE to a directory that can be written"
+        ) from error
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write beside and rename, so that a reader in another process never sees half a file."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise

@@ -1,1 +1,0 @@
-"""The GPU backend: CuPy, CUDA events, compute-sanitizer. Never imports the simulator."""

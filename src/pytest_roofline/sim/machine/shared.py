@@ -1,0 +1,275 @@
+"""Shared memory of a chunk of blocks: bounds, alignment, what was never written. Races: :mod:`.races`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...run.device import POISON
+from ..isa.floats import Array
+from ..observe.findings import ERROR, MEMORY, RACE, UNINITIALISED, Site
+from ..observe.races import ATOMIC, READ, WRITE, Races
+from .memory import all_written, atomic, typed_view
+
+if TYPE_CHECKING:
+    from .execute import Chunk
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Which lanes access what: row, thread and byte address, arrays that broadcast. ``threads`` None: all of a row."""
+
+    rows: Array
+    threads: Array | None
+    at: Array
+    whole: bool  # the lanes are all lanes of the chunk, in order
+
+    def spread(self, chunk: Chunk, values: Array) -> Array:
+        """``values`` by lane as an array over the chunk."""
+        if self.whole:
+            return values
+        out = np.zeros((chunk.blocks, chunk.threads), values.dtype)
+        out[self.rows, self.threads] = values
+        return out
+
+
+class Shared:
+    """``size`` bytes for each of the chunk's blocks; poison until written."""
+
+    def __init__(self, chunk: Chunk, size: int, granule: int) -> None:
+        self.chunk, self.size = chunk, size
+        held = max(16, -(-size // 16) * 16)
+        blocks = chunk.blocks
+        self.data = np.full((blocks, held), POISON, np.uint8)
+        self.init = np.zeros((blocks, held), np.uint8)
+        self.races = Races(chunk, held, granule)
+        self.rows = np.arange(blocks)[:, None]
+        # In a cluster, by word: the block that last wrote it, and which arrival at the cluster's barrier hands it over.
+        # What mbarriers order between blocks is not followed.
+        flat = chunk.program.flat
+        first = {item.mods[0] for block in flat.blocks for item in block.body if item.mods}
+        ordered = math.prod(flat.cluster) > 1 and "mbarrier" not in first
+        self.writer = np.full((blocks, held // 4), -1, np.int32) if ordered else None
+        self.phase = np.zeros((blocks, held // 4), np.int32)
+
+    # Access
+
+    def lanes(self, m: Array | None, at: Array) -> Lanes | None:
+        """The lanes of ``m`` that access ``at``; None if there are none."""
+        blocks, threads = self.chunk.blocks, self.chunk.threads
+        if m is None:
+            each = None if at.shape[1] == 1 and threads > 1 else np.arange(threads)[None]
+            return Lanes(self.rows, each, at, whole=True)
+        if m.shape[0] == 1 and at.shape[0] == 1:
+            columns = np.flatnonzero(np.broadcast_to(m, (1, threads))[0])
+            if not columns.size:
+                return None
+            return Lanes(self.rows, columns[None], np.broadcast_to(at, (1, threads))[:, columns], whole=False)
+        rows, columns = np.nonzero(np.broadcast_to(m, (blocks, threads)))
+        if not rows.size:
+            return None
+        return Lanes(rows, columns, np.broadcast_to(at, (blocks, threads))[rows, columns], whole=False)
+
+    def gathered(self, lanes: Lanes, values: Array) -> Array:
+        """``values`` over the chunk, one for each lane."""
+        if lanes.whole:
+            return values
+        shape = (self.chunk.blocks, self.chunk.threads)
+        return np.broadcast_to(values, shape)[lanes.rows, lanes.threads]
+
+    def inside(self, site: Site, m: Array | None, at: Array, size: int) -> Array | None:
+        """``m`` without the lanes that are out of bounds or misaligned; those are findings."""
+        limit = self.size
+        bad = (at < 0) | (at > limit - size) | ((at & (size - 1)) != 0)
+        if not bad.any():
+            return m
+        active = self.chunk.broadcast(bad if m is None else bad & m)
+        if active.any():
+            first = int(np.broadcast_to(at, active.shape)[active][0])
+            off = "misaligned" if first % size and 0 <= first <= limit - size else "out of bounds"
+            self.chunk.report(
+                MEMORY,
+                f"{off} shared access of {size} bytes at offset {first:#x}, the block has {limit} bytes",
+                (site,),
+                active,
+            )
+        return ~bad if m is None else m & ~bad
+
+    def load(self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool) -> tuple[Array, ...]:
+        each = np.dtype(raw).itemsize
+        m = self.inside(site, m, at, each * count)
+        lanes = self.lanes(m, at)
+        if lanes is None:
+            return (np.zeros((1, 1), raw),) * count
+        self.races.access(site, READ, lanes, each * count)
+        self.chunk.count(site, "shared", m, at, each * count)
+        self._handed_over(
+            site,
+            (lanes.rows, lanes.rows, lanes.threads, lanes.at),
+            lambda bad: self.chunk.broadcast(lanes.spread(self.chunk, bad)),
+        )
+        index = lanes.at // each
+        view, init = self.data.view(raw), self.init.view(raw)
+        whole = all_written(raw)
+        places = [(lanes.rows, index + n) for n in range(count)]
+        unwritten = np.logical_or.reduce([init[here] != whole for here in places])
+        if unwritten.any():
+            self.unwritten(site, lanes, unwritten, each * count)
+        return tuple(lanes.spread(self.chunk, view[here]) for here in places)
+
+    def unwritten(self, site: Site, lanes: Lanes, which: Array, size: int) -> None:
+        active = self.chunk.broadcast(lanes.spread(self.chunk, which))
+        at = int(np.broadcast_to(lanes.at, which.shape)[which][0])
+        message = f"read of {size} bytes of shared memory at offset {at:#x} that nobody wrote"
+        self.chunk.report(UNINITIALISED, message, (site,), active)
+
+    def store(
+        self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
+    ) -> None:
+        each = np.dtype(raw).itemsize
+        m = self.inside(site, m, at, each * len(values))
+        if m is None and at.shape[1] == 1:  # every thread writes the same place: the last one's value stays
+            at = np.broadcast_to(at, (at.shape[0], self.chunk.threads))
+        lanes = self.lanes(m, at)
+        if lanes is None:
+            return
+        self.races.access(site, WRITE, lanes, each * len(values))
+        self.chunk.count(site, "shared", m, at, each * len(values))
+        self.write(lanes, values, raw)
+
+    def occupy(self, site: Site, at: Array, m: Array, size: int) -> None:
+        """A copy that is under way will write here: checked as a write is, but nothing is written yet."""
+        lanes = self.lanes(self.inside(site, m, at, size), at)
+        if lanes is not None:
+            self.races.access(site, WRITE, lanes, size)
+
+    def write(self, lanes: Lanes, values: tuple[Array, ...], raw: str) -> None:
+        each = np.dtype(raw).itemsize
+        index = lanes.at // each
+        ones = all_written(raw)
+        self._wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
+        for n, value in enumerate(values):
+            value = self.gathered(lanes, value)
+            order = slice(None, None, -1) if self.chunk.reverse else slice(None)
+            rows, columns, value = np.broadcast_arrays(lanes.rows, index + n, value)
+            self.data.view(raw)[rows.ravel()[order], columns.ravel()[order]] = value.ravel()[order]
+            self.init.view(raw)[rows, columns] = ones
+
+    def atomic(
+        self,
+        site: Site,
+        at: Array,
+        m: Array | None,
+        op: str,
+        kind: str,
+        b: Array,
+        c: Array,
+        keep: bool,
+        target: Array | None = None,
+    ) -> Array:
+        """``target``: by lane the block whose memory it is, in a cluster; its own by default."""
+        view, run, size = typed_view(self.data, op, kind)
+        m = self.inside(site, m, at, size)
+        active = self.chunk.lanes(m)
+        rows, threads = np.nonzero(active)
+        if not rows.size:
+            return np.zeros((1, 1), b.dtype)
+        lanes = Lanes(rows, threads, self.chunk.broadcast(at)[rows, threads], whole=False)
+        if target is None:
+            self.races.access(site, ATOMIC, lanes, size)
+        else:
+            lanes = Lanes(target[rows, threads], threads, lanes.at, whole=False)
+        self.chunk.count(site, "shared", m, at, size)
+        init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != all_written(f"u{size}")
+        own = Lanes(rows, threads, lanes.at, whole=False)
+        if init.any() and (op != "exch" or keep):
+            self.unwritten(site, own, init, size)
+        self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = all_written(f"u{size}")
+        where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
+        first, second = (np.ascontiguousarray(self.gathered(own, v)) for v in (b, c))
+        old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
+        return own.spread(self.chunk, np.ascontiguousarray(old))
+
+    # Another block's memory, in a cluster
+
+    def load_remote(
+        self, site: Site, lanes: Array, target: Array, at: Array, raw: str, count: int
+    ) -> tuple[Array, ...]:
+        """Loads of any block of the cluster. Order between blocks is not tracked; bounds and first writes are."""
+        each = np.dtype(raw).itemsize
+        inside = self.inside(site, lanes, at, each * count)
+        assert inside is not None
+        rows, index = target[inside], at[inside] // each
+        whole = all_written(raw)
+        own, threads = np.nonzero(inside)
+        self._handed_over(site, (rows, own, threads, at[inside]), lambda bad: _scattered(inside, bad))
+        values = []
+        for n in range(count):
+            out = np.zeros(lanes.shape, raw)
+            out[inside] = self.data.view(raw)[rows, index + n]
+            values.append(out)
+            unwritten = self.init.view(raw)[rows, index + n] != whole
+            if unwritten.any():
+                active = np.zeros(lanes.shape, bool)
+                active[inside] = unwritten
+                message = f"read of {each} bytes of a cluster's shared memory that nobody wrote"
+                self.chunk.report(UNINITIALISED, message, (site,), active)
+        self.chunk.count(site, "shared", inside, at, each * count)
+        return tuple(values)
+
+    def store_remote(
+        self, site: Site, lanes: Array, target: Array, at: Array, values: tuple[Array, ...], raw: str
+    ) -> None:
+        each = np.dtype(raw).itemsize
+        inside = self.inside(site, lanes, at, each * len(values))
+        assert inside is not None
+        rows, index = target[inside], at[inside] // each
+        own, threads = np.nonzero(inside)
+        early = (rows != own) & (self.chunk.barriers.cluster_passed[own, threads] == 0)
+        if self.writer is not None and early.any():
+            message = "write into a block of the cluster that may not run yet: no cluster barrier before"
+            self.chunk.report(RACE, message, (site,), _scattered(inside, early), ERROR, True)
+        self._wrote(rows, own, threads, at[inside], each * len(values))
+        for n, value in enumerate(values):
+            self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
+            self.init.view(raw)[rows, index + n] = all_written(raw)
+        self.chunk.count(site, "shared", inside, at, each * len(values))
+
+    def _wrote(self, rows: Array, own: Array, threads: Array | None, at: Array, size: int) -> None:
+        """Threads of the blocks ``own`` write into the memory of the blocks ``rows``."""
+        if self.writer is None:
+            return
+        arrived = self.chunk.barriers.cluster_arrived
+        next_ = (arrived.max(axis=1)[own] if threads is None else arrived[own, threads]) + 1
+        for word in range(max(1, size // 4)):
+            self.writer[rows, at // 4 + word] = own
+            self.phase[rows, at // 4 + word] = next_
+
+    def _handed_over(
+        self, site: Site, read: tuple[Array, Array, Array | None, Array], spread: Callable[[Array], Array]
+    ) -> None:
+        """Report reads of what another block wrote where no barrier of the cluster is between.
+
+        ``read``: blocks whose memory is read, the readers' blocks and threads, and bytes.
+        """
+        if self.writer is None:
+            return
+        rows, own, threads, at = read
+        passed = self.chunk.barriers.cluster_passed
+        seen = passed.min(axis=1)[own] if threads is None else passed[own, threads]
+        who = self.writer[rows, at // 4]
+        bad = (who >= 0) & (who != own) & (seen < self.phase[rows, at // 4])
+        if bad.any():
+            message = "read of what another block of the cluster wrote, no cluster barrier between"
+            self.chunk.report(RACE, message, (site,), spread(bad), ERROR, True)
+
+
+def _scattered(where: Array, values: Array) -> Array:
+    """``values`` at the places where ``where`` is true, in their order, and false elsewhere."""
+    out = np.zeros(where.shape, bool)
+    out[where] = values
+    return out

@@ -1,0 +1,170 @@
+"""How a row is spread over the threads of a block, or of a cluster of blocks: what a tuned launch is compiled for.
+
+The macros are those that kernels/row.cuh takes. Which spread is the fastest was found by measuring (scripts/tune.py);
+the functions here turn that into rules from width, rows, type and gpu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from ..declare.launch import CLUSTERS, MAX_THREADS, Shape
+from ..hardware.dtypes import dtype_of
+from ..hardware.gpus import Gpu
+
+WARP = 32
+VECTOR = 16  # bytes of the widest access
+GRANULE = 128  # bytes in which shared memory is given out (cuda_occupancy.h, sm_80 and newer)
+RESERVED = 1024  # bytes of shared memory that the driver takes of each block (CUDA Programming Guide, sm_80 and newer)
+FEW = 2  # rows for each SM, up to which the time of one row counts, not how many are under way
+CHUNK = 128 * 1024  # bytes of a row that a block holds at most: longer rows are split
+LONG_CHUNK = 96 * 1024  # bytes of a row in a block, beyond which at most two blocks are wanted on an SM
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A row as ``vectors`` vectors of ``width`` elements in each of ``threads`` threads of ``cluster`` blocks.
+
+    ``full`` vectors are there in every thread whatever the row's end. ``kept`` of them wait in registers and the rest
+    in shared memory, where ``staged``; else all are in registers. ``blocks`` shall fit an SM at once.
+    """
+
+    dtype: str
+    width: int
+    threads: int
+    vectors: int
+    full: int
+    cluster: int = 1
+    kept: int = 0
+    staged: bool = False
+    blocks: int = 1
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.width * dtype_of(self.dtype).itemsize
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of the row that a block holds."""
+        return self.vectors * self.threads * max(4, self.vector_bytes)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory of a block; a vector there takes at least a word."""
+        return (self.vectors - self.kept) * self.threads * max(4, self.vector_bytes) if self.staged else 0
+
+    def launch(self, **macros: object) -> dict[str, Any]:
+        """What to replace of a launch; ``macros`` are more of them."""
+        named = {
+            "ELEMENT": self.dtype,
+            "WIDTH": self.width,
+            "THREADS": self.threads,
+            "VECTORS": self.vectors,
+            "FULL": self.full,
+            "CLUSTER": self.cluster,
+            "BLOCKS": self.blocks,
+            **({"KEPT": self.kept} if self.staged else {}),
+            **macros,
+        }
+        return {
+            "block": (self.threads, 1, 1),
+            "grid": blocks_a_row(self.cluster),
+            "cluster": self.cluster,
+            "vector": self.vector_bytes,
+            "unrolled": None if self.staged else self.vectors * self.width,
+            "shared": self.shared,
+            "defines": tuple((name, str(value)) for name, value in named.items()),
+        }
+
+
+@cache
+def blocks_a_row(blocks: int) -> Callable[[Shape], tuple[int, int, int]]:
+    """The grid of ``blocks`` blocks for each row."""
+
+    def grid(shape: Shape) -> tuple[int, int, int]:
+        return (shape.M * blocks, 1, 1)
+
+    return grid
+
+
+def width_of(shape: Shape) -> int:
+    """Elements of the widest vector, up to 16 bytes, that divides N: every row begins at a multiple of it."""
+    width = VECTOR // dtype_of(shape.dtype).itemsize
+    while shape.N % width:
+        width //= 2
+    return width
+
+
+def few_rows(shape: Shape, gpu: Gpu) -> bool:
+    """Whether rows are so few that the time of one counts, and not how many are under way."""
+    return FEW * gpu.sms >= shape.M
+
+
+def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1) -> Spread:
+    """A row in registers, about ``thread_bytes`` of it a thread, in blocks of a multiple of ``thread_step`` threads.
+
+    Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
+    """
+    width, thread_bytes = width_of(shape), min(thread_bytes, most_bytes)
+    size = max(4, width * dtype_of(shape.dtype).itemsize)  # a vector takes at least a register
+    groups = -(-shape.N // (width * cluster))
+    threads = min(MAX_THREADS, -(-groups * size // thread_bytes // thread_step) * thread_step)
+    vectors = -(-groups // threads)
+    if vectors * size > most_bytes and cluster < CLUSTERS[-1]:
+        return in_registers(shape, thread_bytes, most_bytes, thread_step, 2 * cluster)
+    return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
+
+
+def in_shared(
+    shape: Shape, gpu: Gpu, most_kept: int, middle: tuple[int, int], registers: tuple[int, int] = (0, 0)
+) -> Spread:
+    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the gpu.
+
+    ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. ``middle``
+    is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. A kept vector
+    takes the first of ``registers`` of a thread, which has the second beside them. What no cluster holds comes out as
+    the largest one: the launch is refused.
+    """
+    spreads = [_staged(shape, gpu, most_kept, middle, registers, cluster) for cluster in CLUSTERS]
+    if not gpu.has_clusters:  # a whole row has to fit, however tightly
+        return spreads[0] if spreads[0].blocks else replace(spreads[-1], blocks=1)
+    fitting = [one for one in spreads if one.blocks and one.chunk <= CHUNK]
+    if not fitting:
+        return replace(spreads[-1], blocks=1)
+    # Few rows: blocks enough for the gpu, unless a part of a row is too small to be worth it.
+    enough = [one for one in fitting if shape.M * one.cluster > FEW * gpu.sms or one.chunk < CHUNK // 4]
+    return enough[0] if enough else fitting[-1]
+
+
+def _staged(
+    shape: Shape, gpu: Gpu, most_kept: int, middle: tuple[int, int], registers: tuple[int, int], cluster: int
+) -> Spread:
+    """A row in the shared memory of so many blocks; ``blocks`` is 0 where it does not fit."""
+    width = width_of(shape)
+    groups = shape.N // width
+    size = max(4, width * dtype_of(shape.dtype).itemsize)
+    chunk = -(-groups // cluster)
+    threads, wanted = middle
+    if chunk * size <= 48 * 1024:
+        threads, wanted = 128 if few_rows(shape, gpu) else 256, 5
+    elif chunk * size > LONG_CHUNK:
+        threads, wanted = (MAX_THREADS, 1) if cluster == 1 else (512, 2)
+    if gpu.capability != 90:  # measured on sm_90 alone; elsewhere so many threads leave too few registers
+        threads, wanted = min(threads, 512), max(1, wanted // 2)
+    threads = min(threads, -(-chunk // WARP) * WARP)
+    vectors = -(-chunk // threads)
+    spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)
+    warps = threads // WARP * cluster
+    partials = 8 * 2 ** (warps - 1).bit_length()  # two floats for each place of row.cuh, a power of two of them
+    each, beside = registers
+    for blocks in range(wanted, 0, -1):
+        share = gpu.shared_per_sm // blocks // GRANULE * GRANULE
+        fits = min(share - RESERVED, gpu.shared_per_block_optin) - partials
+        for kept in range(min(most_kept, vectors - 1) + 1):
+            held = kept == 0 or kept * each + beside <= gpu.registers_per_sm // (blocks * threads)
+            if held and (vectors - kept) * threads * size <= fits:
+                return replace(spread, kept=kept, blocks=blocks)
+    return replace(spread, blocks=0)
