@@ -8,44 +8,54 @@ Everything else takes its lists from this file: correctness, perf, static and sa
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-import spreads
+from configs import rules
+from configs.layout import blocks_a_row
 from operators import ADD_RMSNORM, RMSNORM, SOFTMAX
 
-from pytest_roofline.declare.suite import Array, Launch, Limit, Prediction, Shape, Suite, Variant, Workload
-from pytest_roofline.hardware.dtypes import FLOATS
+from pytest_roofline import Array, Launch, Limit, Prediction, Shape, Suite, Variant
 
 FEW, LONG, MANY_LONG = "sweep 32 (decode batch)", "long row", "many long rows"  # workloads that predictions name
 BLOCK = 256
 PAYLOAD = 32  # floats of a row that a thread of n3, n4, s3 and s4 keeps in registers
 
 
+LAST_TRIP = 2**31 - 1 - BLOCK
 LOOP = Limit(
-    "N",
-    "the column counter is a 32-bit int and runs up to one block past the row",
-    at_most=2**31 - 1 - BLOCK,
+    lambda s: s.N <= LAST_TRIP,
+    f"N <= {LAST_TRIP}: the column counter is a 32-bit int and runs up to one block past the row",
 )
 REGISTERS = Limit(
-    "N",
-    f"the whole row must fit the block's registers, {BLOCK} threads x {PAYLOAD} floats, "
+    lambda s: s.N <= BLOCK * PAYLOAD,
+    f"N <= {BLOCK * PAYLOAD}: the whole row must fit the block's registers, {BLOCK} threads x {PAYLOAD} floats, "
     "which is also why attention kernels work in tiles",
-    at_most=BLOCK * PAYLOAD,
 )
-FLOAT4 = Limit("N", "rows are read and written as float4", multiple_of=4)
-BLOCK_ROW = Limit("N", "the row stays in the registers of one block", at_most=spreads.BLOCK_COLUMNS)
+FLOAT4 = Limit(lambda s: s.N % 4 == 0, "N % 4 == 0: rows are read and written as float4")
+BLOCK_ROW = Limit(
+    lambda s: s.N <= rules.BLOCK_COLUMNS, f"N <= {rules.BLOCK_COLUMNS}: the row stays in the registers of one block"
+)
 CLUSTER_ROW = Limit(
-    "N", "the row must fit the shared memory of a cluster of 16 blocks", at_most=spreads.CLUSTER_COLUMNS
+    lambda s: s.N <= rules.CLUSTER_COLUMNS,
+    f"N <= {rules.CLUSTER_COLUMNS}: the row must fit the shared memory of a cluster of 16 blocks",
 )
 CLUSTER_REGISTERS = Limit(
-    "N", "the row stays in the registers of a cluster of 16 blocks", at_most=spreads.CLUSTER_REGISTER_COLUMNS
+    lambda s: s.N <= rules.CLUSTER_REGISTER_COLUMNS,
+    f"N <= {rules.CLUSTER_REGISTER_COLUMNS}: the row stays in the registers of a cluster of 16 blocks",
 )
-CLUSTER_GRID = Limit("M", "a grid has at most 2^31 - 1 blocks, 16 of them for a row", at_most=spreads.CLUSTER_ROWS)
+CLUSTER_GRID = Limit(
+    lambda s: s.M <= rules.CLUSTER_ROWS,
+    f"M <= {rules.CLUSTER_ROWS}: a grid has at most 2^31 - 1 blocks, 16 of them for a row",
+)
 
 
-RSTD = Array("rstd", ("M",))
-ROW_MAX = Array("row_max", ("M",))
-ROW_SUM = Array("row_sum", ("M",))
-DIVIDE = Launch(
+# One block of 256 threads a row, 4 bytes an access; a configuration replaces what it needs.
+by_row = partial(Launch, grid=blocks_a_row(1), block=BLOCK, vector=4)
+
+RSTD = Array("rstd", ("M",), dtype="float32")
+ROW_MAX = Array("row_max", ("M",), dtype="float32")
+ROW_SUM = Array("row_sum", ("M",), dtype="float32")
+DIVIDE = by_row(
     "sm_s1_div",
     args=("x", "row_max", "row_sum", "y", "N"),
     reads=("x",),
@@ -53,19 +63,20 @@ DIVIDE = Launch(
     source="softmax/s1_three_kernels.cu",
 )
 
-TYPED = {"alignment": 16, "dtypes": FLOATS, "capability": 80}  # of kernels that are built on vector.cuh
-RMSNORM_ROW = Launch("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
-SOFTMAX_ROW = Launch("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
+DTYPES = ("float32", "float16", "bfloat16")
+TYPED = {"alignment": 16, "dtypes": DTYPES, "capability": 80}  # of kernels that are built on vector.cuh
+RMSNORM_ROW = by_row("", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16)
+SOFTMAX_ROW = by_row("", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16)
 
 VARIANTS = (
     Variant(
         "n1",
         RMSNORM,
         "rmsnorm/n1_two_kernels.cu",
-        "two launches, x read by both",
+        title="two launches, x read by both",
         launches=(
-            Launch("rms_n1_pass1", args=("x", "rstd", "N", "eps"), reads=("x",), writes=()),
-            Launch("rms_n1_pass2", args=("x", "w", "rstd", "y", "N"), reads=("x",), writes=("y",)),
+            by_row("rms_n1_pass1", args=("x", "rstd", "N", "eps"), reads=("x",), writes=()),
+            by_row("rms_n1_pass2", args=("x", "w", "rstd", "y", "N"), reads=("x",), writes=("y",)),
         ),
         limits=(LOOP,),
         scratch=(RSTD,),
@@ -74,8 +85,8 @@ VARIANTS = (
         "n2",
         RMSNORM,
         "rmsnorm/n2_fused.cu",
-        "one kernel, x still read twice",
-        launches=(Launch("rms_n2", args=("x", "w", "y", "N", "eps"), reads=("x", "x"), writes=("y",)),),
+        title="one kernel, x still read twice",
+        launches=(by_row("rms_n2", args=("x", "w", "y", "N", "eps"), reads=("x", "x"), writes=("y",)),),
         limits=(LOOP,),
         predictions=(
             Prediction("n1", 0.95, 1.05, "the ledger is the same: fusing two kernels saves no byte"),
@@ -87,8 +98,8 @@ VARIANTS = (
         "n3",
         RMSNORM,
         "rmsnorm/n3_registers.cu",
-        "the row stays in registers",
-        launches=(Launch("rms_n3", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
+        title="the row stays in registers",
+        launches=(by_row("rms_n3", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
         limits=(REGISTERS,),
         predictions=(
             Prediction("n1", 1.35, 1.65, "12N becomes 8N: the second read of x is gone"),
@@ -102,9 +113,9 @@ VARIANTS = (
         "n4",
         RMSNORM,
         "rmsnorm/n4_float4.cu",
-        "n3 with 128-bit accesses",
+        title="n3 with 128-bit accesses",
         launches=(
-            Launch(
+            by_row(
                 "rms_n4", args=("x", "w", "y", "N", "eps"), reads=("x",), writes=("y",), vector=16, unrolled=PAYLOAD
             ),
         ),
@@ -121,8 +132,8 @@ VARIANTS = (
         "n5",
         RMSNORM,
         "rmsnorm/n5_width.cu",
-        "n4 compiled for its width",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n5", tune=spreads.for_width),),
+        title="n4 compiled for its width",
+        launches=(replace(RMSNORM_ROW, kernel="rms_n5", configure=rules.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -136,8 +147,8 @@ VARIANTS = (
         "n6",
         RMSNORM,
         "rmsnorm/n6_one_barrier.cu",
-        "one barrier, the weight on its way early",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n6", tune=spreads.row),),
+        title="one barrier, the weight on its way early",
+        launches=(replace(RMSNORM_ROW, kernel="rms_n6", configure=rules.row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -149,8 +160,8 @@ VARIANTS = (
         "n7",
         RMSNORM,
         "rmsnorm/n7_keep.cu",
-        "y stays in L2 where it can",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n7", tune=spreads.kept_row),),
+        title="y stays in L2 where it can",
+        launches=(replace(RMSNORM_ROW, kernel="rms_n7", configure=rules.kept_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -164,8 +175,8 @@ VARIANTS = (
         "n8",
         RMSNORM,
         "rmsnorm/n8_cluster.cu",
-        "a long row in shared memory, over a cluster of blocks",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n8", tune=spreads.long_row),),
+        title="a long row in shared memory, over a cluster of blocks",
+        launches=(replace(RMSNORM_ROW, kernel="rms_n8", configure=rules.long_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
@@ -179,10 +190,10 @@ VARIANTS = (
         "s1",
         SOFTMAX,
         "softmax/s1_three_kernels.cu",
-        "three launches, x read by each",
+        title="three launches, x read by each",
         launches=(
-            Launch("sm_s1_max", args=("x", "row_max", "N"), reads=("x",), writes=()),
-            Launch("sm_s1_sum", args=("x", "row_max", "row_sum", "N"), reads=("x",), writes=()),
+            by_row("sm_s1_max", args=("x", "row_max", "N"), reads=("x",), writes=()),
+            by_row("sm_s1_sum", args=("x", "row_max", "row_sum", "N"), reads=("x",), writes=()),
             DIVIDE,
         ),
         limits=(LOOP,),
@@ -192,8 +203,8 @@ VARIANTS = (
         "s2",
         SOFTMAX,
         "softmax/s2_online.cu",
-        "maximum and sum in one pass",
-        launches=(Launch("sm_s2_ms", args=("x", "row_max", "row_sum", "N"), reads=("x",), writes=()), DIVIDE),
+        title="maximum and sum in one pass",
+        launches=(by_row("sm_s2_ms", args=("x", "row_max", "row_sum", "N"), reads=("x",), writes=()), DIVIDE),
         limits=(LOOP,),
         scratch=(ROW_MAX, ROW_SUM),
         predictions=(
@@ -205,8 +216,8 @@ VARIANTS = (
         "s3",
         SOFTMAX,
         "softmax/s3_registers.cu",
-        "the row stays in registers",
-        launches=(Launch("sm_s3", args=("x", "y", "N"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
+        title="the row stays in registers",
+        launches=(by_row("sm_s3", args=("x", "y", "N"), reads=("x",), writes=("y",), unrolled=PAYLOAD),),
         limits=(REGISTERS,),
         predictions=(
             Prediction("s1", 1.8, 2.2, "16N becomes 8N: x is read once"),
@@ -219,8 +230,8 @@ VARIANTS = (
         "s4",
         SOFTMAX,
         "softmax/s4_float4.cu",
-        "s3 with 128-bit accesses and fewer exponentials",
-        launches=(Launch("sm_s4", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=PAYLOAD),),
+        title="s3 with 128-bit accesses and fewer exponentials",
+        launches=(by_row("sm_s4", args=("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=PAYLOAD),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -234,8 +245,8 @@ VARIANTS = (
         "s5",
         SOFTMAX,
         "softmax/s5_once.cu",
-        "the maximum first: one exponential an element",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s5", tune=spreads.for_width),),
+        title="the maximum first: one exponential an element",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s5", configure=rules.for_width),),
         limits=(REGISTERS, FLOAT4),
         alignment=16,
         predictions=(
@@ -247,8 +258,8 @@ VARIANTS = (
         "s6",
         SOFTMAX,
         "softmax/s6_one_barrier.cu",
-        "one barrier: exponentials around the warp's maximum",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s6", tune=spreads.softmax_row),),
+        title="one barrier: exponentials around the warp's maximum",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s6", configure=rules.softmax_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -260,8 +271,8 @@ VARIANTS = (
         "s7",
         SOFTMAX,
         "softmax/s7_keep.cu",
-        "y stays in L2 where it can",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", tune=spreads.kept_softmax_row),),
+        title="y stays in L2 where it can",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", configure=rules.kept_softmax_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -275,8 +286,8 @@ VARIANTS = (
         "s8",
         SOFTMAX,
         "softmax/s8_cluster.cu",
-        "a long row in shared memory, over a cluster of blocks",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s8", tune=spreads.long_softmax_row),),
+        title="a long row in shared memory, over a cluster of blocks",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s8", configure=rules.long_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
@@ -297,8 +308,8 @@ VARIANTS = (
         "s9",
         SOFTMAX,
         "softmax/s9_in_turn.cu",
-        "few long rows in turns: the first are written while the last are read",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", tune=spreads.softmax_row_in_turn),),
+        title="few long rows in turns: the first are written while the last are read",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", configure=rules.softmax_row_in_turn),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
@@ -310,17 +321,19 @@ VARIANTS = (
         "a1",
         ADD_RMSNORM,
         "add_rmsnorm/a1_two_kernels.cu",
-        "two launches: add, then the best RMSNorm",
+        title="two launches: add, then the best RMSNorm",
         launches=(
-            Launch("add_a1", args=("x", "r", "h", "N"), reads=("x", "r"), writes=("h",), vector=16, tune=spreads.added),
-            Launch(
+            by_row(
+                "add_a1", args=("x", "r", "h", "N"), reads=("x", "r"), writes=("h",), vector=16, configure=rules.added
+            ),
+            by_row(
                 "rms_n7",
                 args=("h", "w", "y", "N", "eps"),
                 reads=("h",),
                 writes=("y",),
                 source="rmsnorm/n7_keep.cu",
                 vector=16,
-                tune=spreads.normed,
+                configure=rules.normed,
             ),
         ),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
@@ -330,15 +343,15 @@ VARIANTS = (
         "a2",
         ADD_RMSNORM,
         "add_rmsnorm/a2_fused.cu",
-        "one launch, h in registers",
+        title="one launch, h in registers",
         launches=(
-            Launch(
+            by_row(
                 "add_rms_a2",
                 args=("x", "r", "w", "h", "y", "N", "eps"),
                 reads=("x", "r"),
                 writes=("h", "y"),
                 vector=16,
-                tune=spreads.fused,
+                configure=rules.fused,
             ),
         ),
         limits=(CLUSTER_REGISTERS, CLUSTER_GRID),
@@ -352,33 +365,30 @@ VARIANTS = (
 
 
 RULES = {
-    "rmsnorm": spreads.best_rmsnorm,
-    "softmax": spreads.best_softmax,
-    "add_rmsnorm": spreads.best_add_rmsnorm,
+    "rmsnorm": rules.best_rmsnorm,
+    "softmax": rules.best_softmax,
+    "add_rmsnorm": rules.best_add_rmsnorm,
 }
 
 
 def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:
     """Every operator at its usual width."""
-    hidden, context = Shape(rows, 3584, dtype), Shape(rows, 2048, dtype)
+    hidden, context = Shape(M=rows, N=3584, dtype=dtype), Shape(M=rows, N=2048, dtype=dtype)
     return {"rmsnorm": (hidden,), "softmax": (context,), "add_rmsnorm": (hidden,)}
 
 
-WORKLOADS = (
-    Workload("main ladder", all_of(8192)),
-    Workload("sweep 1 (decode)", all_of(1)),
-    Workload(FEW, all_of(32)),
-    Workload("sweep 2048 (prefill)", all_of(2048)),
-    Workload("sweep 16384 (large)", all_of(16384)),
-    Workload("main in bfloat16", all_of(8192, "bfloat16")),
-    Workload(LONG, {"softmax": (Shape(32, 152064),)}),  # vocabulary of Qwen2.5
-    Workload(
-        MANY_LONG,
-        {
-            "rmsnorm": (Shape(4096, 65536),),
-            "softmax": (Shape(4096, 32768), Shape(4096, 152064)),
-        },
-    ),
-)
+WORKLOADS = {
+    "main ladder": all_of(8192),
+    "sweep 1 (decode)": all_of(1),
+    FEW: all_of(32),
+    "sweep 2048 (prefill)": all_of(2048),
+    "sweep 16384 (large)": all_of(16384),
+    "main in bfloat16": all_of(8192, "bfloat16"),
+    LONG: {"softmax": (Shape(M=32, N=152064),)},  # vocabulary of Qwen2.5
+    MANY_LONG: {
+        "rmsnorm": (Shape(M=4096, N=65536),),
+        "softmax": (Shape(M=4096, N=32768), Shape(M=4096, N=152064)),
+    },
+}
 
-SUITE = Suite(VARIANTS, WORKLOADS, rules=RULES)
+SUITE = Suite(VARIANTS, WORKLOADS, RULES)

@@ -3,7 +3,7 @@
 // Limits: those of the RMSNorm; arrays aligned to 16 bytes. h is rounded to its type, and the norm is that of the
 // rounded h, as where a model adds in its own type.
 // Bound by: DRAM, twice.
-#include "../vector.cuh"
+#include "../common/vector.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_a1(const Element* __restrict__ x, const Element* __restrict__ r, Element* __restrict__ h, int N) {

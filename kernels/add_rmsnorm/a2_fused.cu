@@ -4,7 +4,7 @@
 // Cache lines as in n7, by the sizes of x, r, h and y together.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.
-#include "../row.cuh"
+#include "../common/row.cuh"
 
 constexpr int EACH = VECTORS * WIDTH <= 16 ? WIDE : NARROW;  // 32 elements and WIDE partials spill in blocks of 1024
 

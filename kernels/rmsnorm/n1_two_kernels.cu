@@ -2,7 +2,7 @@
 // Pass 1 reduces a row to 1/rms and writes it to rstd[M]; pass 2 reads the same row again and scales it.
 // Nothing is kept between the launches but 4 bytes a row, so a row costs 4N + 4N read and 4N written: 12N.
 // Bound by: the second read of x, once x no longer fits the L2 cache.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 rms_n1_pass1(const float* __restrict__ x, float* __restrict__ rstd, int N, float eps) {

@@ -3,7 +3,7 @@
 // Why it is in the ladder: the second read comes while the row is still in the L2 cache, so DRAM may see 8N
 // only. Fusing alone saves nothing the ledger counts; whatever n2 gains, the cache gave.
 // Bound by: L2 and DRAM together; how far, the reuse distance (rows in flight) tells.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 rms_n2(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, float eps) {

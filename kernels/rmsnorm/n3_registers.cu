@@ -4,7 +4,7 @@
 // local memory, which is DRAM, and the point of the rung would be lost; the static tests hold that at 0 bytes.
 // Limit: N <= 256 * 32 = 8192, the row has to fit the block's registers.
 // Bound by: DRAM, with 4-byte requests.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 constexpr int PER_THREAD = 32;
 

@@ -4,7 +4,7 @@
 // rows leave little else to hide latency behind.
 // Limits: N <= 8192, N % 4 == 0, x, w and y aligned to 16 bytes.
 // Bound by: DRAM.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 constexpr int PER_THREAD = 8;
 

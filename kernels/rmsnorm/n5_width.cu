@@ -4,7 +4,7 @@
 // most where few rows leave little else to hide latency behind.
 // Limits: N <= 8192, N % 4 == 0, x, w and y aligned to 16 bytes.
 // Bound by: DRAM.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 rms_n5(const float4* __restrict__ x, const float4* __restrict__ w, float4* __restrict__ y, int N, float eps) {

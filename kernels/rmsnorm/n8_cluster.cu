@@ -6,7 +6,7 @@
 // Where x and y take over three quarters of L2, x stays in it, which was found by measuring, and y as in n7; but not on
 // full SMs (2048 threads), which have no registers to say so.
 // Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90. Bound by: DRAM.
-#include "../row.cuh"
+#include "../common/row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
 constexpr int AT_ONCE = sizeof(Element) == 4 || (KEPT == 0 && REGISTERS > 32) ? 4 : 2;  // more 16-bit ones would spill

@@ -1,7 +1,7 @@
 // RMSNorm of one row in registers, one barrier in all: the body of n6 and n7.
 #pragma once
 
-#include "../row.cuh"
+#include "../common/row.cuh"
 
 static_assert(CLUSTER == 1, "n6 and n7 do not arrive at the first barrier of a cluster");
 

@@ -2,7 +2,7 @@
 // stay in registers: the body of s8 and s9. KEPT, X_LINES and Y_LINES come from the declaration.
 #pragma once
 
-#include "../row.cuh"
+#include "../common/row.cuh"
 
 constexpr int STAGED = VECTORS - KEPT;
 

@@ -2,7 +2,7 @@
 // reads x from global memory, max[M] and sum[M] carry the results across: 4N + 4N + 4N read, 4N written, 16N.
 // The maximum is taken off before the exponential so that nothing overflows, which is why it takes a pass of its own.
 // Bound by: the reads of x, once x no longer fits the L2 cache.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 sm_s1_max(const float* __restrict__ x, float* __restrict__ row_max, int N) {

@@ -2,7 +2,7 @@
 // is rescaled to it. Against s1: one read of x fewer, 12N a row; the division kernel of s1 is reused as it is.
 // It pays with a second exponential for each element.
 // Bound by: the two reads of x, and at long rows with few blocks by latency: each step waits for the one before.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 sm_s2_ms(const float* __restrict__ x, float* __restrict__ row_max, float* __restrict__ row_sum, int N) {

@@ -3,7 +3,7 @@
 // Constant indices in fully unrolled loops only (see n3).
 // Limit: N <= 256 * 32 = 8192, the row has to fit the block's registers.
 // Bound by: exponentials, not DRAM: three for each element, two of them in a chain through the recurrence.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 constexpr int PER_THREAD = 32;
 

@@ -3,7 +3,7 @@
 // The ledger stays at 8N a row.
 // Limits: N <= 8192, N % 4 == 0, x and y aligned to 16 bytes.
 // Bound by: exponentials still, 2.5 for each element; the chain of merges is a quarter as long as in s3.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 constexpr int PER_THREAD = 8;
 

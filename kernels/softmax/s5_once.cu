@@ -4,7 +4,7 @@
 // Why it should be faster: the special-function units had most to do in s4.
 // Limits: N <= 8192, N % 4 == 0, x and y aligned to 16 bytes.
 // Bound by: DRAM; with few rows by four barriers.
-#include "../reduce.cuh"
+#include "../common/reduce.cuh"
 
 extern "C" __global__ void
 sm_s5(const float4* __restrict__ x, float4* __restrict__ y, int N) {

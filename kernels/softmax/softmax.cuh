@@ -1,7 +1,7 @@
 // Softmax of one row in registers, one barrier in all: the body of s6 and s7.
 #pragma once
 
-#include "../row.cuh"
+#include "../common/row.cuh"
 
 static_assert(CLUSTER == 1, "s6 and s7 do not arrive at the first barrier of a cluster");
 

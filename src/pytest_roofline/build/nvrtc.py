@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import tempfile
@@ -60,6 +61,17 @@ class Image:
         body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
         found = re.search(r"\.reqnctapercluster (\d+)", body)
         return int(found[1]) if found else 1
+
+    def max_threads(self, kernel: str) -> int | None:
+        """Threads of a block that the kernel was compiled for, None where it says nothing (__launch_bounds__)."""
+        body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
+        found = re.search(r"\.(?:max|req)ntid (\d+)(?:, (\d+))?(?:, (\d+))?", body)
+        return math.prod(int(n or 1) for n in found.groups()) if found else None
+
+    def atomics(self, kernel: str) -> tuple[int | str, ...]:
+        """Positions of the parameters on which the kernel works by atomics in global memory."""
+        body = self.ptx.partition(f".entry {kernel}(")[2].partition("\n}")[0]
+        return ("global memory",) if re.search(r"\b(?:atom|red)\.(?:\w+\.)*global", body) else ()
 
     def parameters(self, kernel: str) -> tuple[str, ...]:
         """PTX types of the kernel's parameters, in order: ("u64", "u64", "u32", "f32")."""
@@ -124,7 +136,11 @@ def cache_directory() -> Path:
 
 
 def compile_source(
-    source: Source, arch: str, extra: Iterable[str] = (), defines: tuple[tuple[str, str], ...] = ()
+    source: Source,
+    arch: str,
+    extra: Iterable[str] = (),
+    defines: tuple[tuple[str, str], ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Image:
     """Compile ``source`` for ``arch`` ("sm_90") with the macros ``defines``, or take the image from the cache.
 

@@ -1,133 +1,120 @@
-"""Shapes, and launches of a kernel at one. Sizes are in elements unless a unit is given; M counts rows, N columns."""
+"""Launches of a kernel, as declared."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DeclarationError, RefusedError, RooflineError
-from ..hardware.dtypes import FLOATS
+from ..errors import DeclarationError
 from ..hardware.gpus import Gpu
+from .array import require_tuple
+from .shape import Shape, called
 
-INT32_MAX = 2**31 - 1
-VECTORS = (1, 2, 4, 8, 16, 32)  # bytes of an access
-CLUSTERS = (1, 2, 4, 8, 16)  # blocks
-TUNABLE = ("kernel", "source", "block", "grid", "shared", "vector", "unrolled", "cluster", "defines")
-MAX_THREADS, MAX_BLOCK_Z = 1024, 64  # of a block (CUDA Programming Guide, appendix "Compute Capabilities")
-
-
-@dataclass(frozen=True, order=True)
-class Shape:
-    """M rows of N columns of ``dtype``, a floating type; M and N at least 1, or :class:`RefusedError`.
-
-    Written as 8x1000, and as 8x1000-bfloat16 where the type is not float32.
-    """
-
-    M: int
-    N: int
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        for name, value in (("M", self.M), ("N", self.N)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise RefusedError(f"{name} = {value!r} is refused, nothing was launched: {name} is a Python int")
-            if not 1 <= value <= INT32_MAX:
-                raise RefusedError(
-                    f"{name} = {value} is refused, nothing was launched: a shape needs 1 <= {name} <= {INT32_MAX} "
-                    "(a grid of 0 blocks is not an empty launch, and kernels take N as a 32-bit int)"
-                )
-        if self.dtype not in FLOATS:
-            raise RefusedError(
-                f"dtype = {self.dtype!r} is refused, nothing was launched: allowed are {', '.join(FLOATS)}"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.M}x{self.N}" + ("" if self.dtype == "float32" else f"-{self.dtype}")
-
-
-def one_block_a_row(shape: Shape) -> tuple[int, int, int]:
-    return (shape.M, 1, 1)
+NULL = None  # among the arguments: a pointer to nothing
+Extent = int | tuple[int, ...] | Callable[[Shape], int | tuple[int, ...]]
+Whole = int | Callable[[Shape], int]
+Argument = str | int | float | None
+WIDTHS = (1, 2, 4, 8, 16, 32)  # bytes of an access
+CONFIGURABLE = ("kernel", "source", "block", "grid", "shared", "cluster", "defines", "vector", "unrolled")
 
 
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch.
 
-    ``args`` names arrays, scalars, "M" or "N" in the order of the kernel's parameters. ``reads`` and ``writes``
-    are the byte ledger: each entry is one crossing of that whole array (an array read twice stands twice).
-    ``vector`` is the width in bytes of each global access of the payload, the same for all arrays. ``unrolled`` is the
-    number of elements a thread reads from each input in straight-line code, None where a loop runs over the row; the
-    static tests count global loads in the PTX against it. ``shared`` is dynamic shared memory in bytes. ``defines`` are
-    macros for the compiler, by name; ``cluster`` blocks side by side in x are a thread-block cluster (sm_90 and newer).
+    ``kernel`` is the name of an extern "C" function, or a C++ name expression such as "ns::scale<256, float>".
+    ``args`` are the kernel's arguments in order: the name of an array, a scalar or an extent, a number, or None for a
+    null pointer. ``grid`` and ``block`` are a whole number, a tuple of up to three or a function of the shape that gives
+    one; ``shared`` is dynamic shared memory in bytes, ``cluster`` the blocks side by side in x of a thread-block cluster
+    (sm_90 and newer): each a number or a function of the shape. ``source`` is the file, the variant's by default, and
+    ``defines`` are macros by name.
 
-    ``tune`` gives, for a shape and a gpu, what to replace of :data:`TUNABLE`: a kernel compiled for its width.
+    ``reads`` and ``writes`` name the arrays of which every byte must cross DRAM once for each time they are named;
+    by default what is read is each array with contents among the arguments, and what is written each output.
+    ``vector`` is the width in bytes of the global accesses, of all those arrays or by array; ``unrolled`` the number of
+    elements that a thread reads of each input in straight-line code. The static tests hold both against the PTX.
+
+    ``configure(shape, gpu)`` gives what to replace of :data:`CONFIGURABLE` for a shape on a GPU.
+    Errors: :class:`DeclarationError` with the kernel and what is allowed.
     """
 
     kernel: str
-    args: tuple[str, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    args: tuple[Argument, ...]
+    grid: Extent
+    block: Extent
+    shared: Whole = 0
+    cluster: Whole = 1
     source: str = ""
-    block: tuple[int, int, int] = (256, 1, 1)
-    grid: Callable[[Shape], tuple[int, int, int]] = one_block_a_row
-    shared: int = 0
-    vector: int = 4
-    unrolled: int | None = None
-    cluster: int = 1
     defines: tuple[tuple[str, str], ...] = ()
-    tune: Callable[[Shape, Gpu], Mapping[str, Any]] | None = None
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    vector: int | Mapping[str, int] | None = None
+    unrolled: int | None = None
+    configure: Callable[[Shape, Gpu], Mapping[str, Any]] | None = None
 
-    def at(self, shape: Shape, gpu: Gpu) -> Launch:
-        """The launch for that shape on that gpu; :class:`DeclarationError` where ``tune`` makes no launch of it."""
-        if self.tune is None:
-            return self
-        where = f"{self.kernel}: what tune makes for {shape} on {gpu.name}"
-        try:
-            made = self.tune(shape, gpu)
-        except RooflineError:
-            raise
-        except Exception as error:
-            raise DeclarationError(f"{where} is not to be had: {type(error).__name__}: {error}") from error
-        if not isinstance(made, Mapping) or not {*made} <= {*TUNABLE}:
-            raise DeclarationError(f"{where} is {made!r}; it replaces some of {', '.join(TUNABLE)}")
-        launch = replace(self, tune=None, **made)
-        if fault := launch.fault():
-            raise DeclarationError(f"{where}: {fault}")
-        return launch
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, str) or not isinstance(self.source, str):
+            raise DeclarationError(f"a launch has kernel = {self.kernel!r}, source = {self.source!r}; both are texts")
+        for field in ("args", "defines"):
+            require_tuple(f"launch {self.kernel!r}: {field}", getattr(self, field))
+        for field in ("reads", "writes"):
+            if getattr(self, field) is not None:
+                require_tuple(f"launch {self.kernel!r}: {field}", getattr(self, field))
+                self._check_moved(field)
+        if loose := [a for a in self.args if isinstance(a, bool) or not isinstance(a, str | int | float | None)]:
+            self._fail(f"has {loose[0]!r} among its args; an argument is a name, a number, or None for a null pointer")
+        if unfit := [one for one in self.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
+            self._fail(f"defines {unfit[0]!r}; a macro is a pair of texts, its name and its value")
+        for field in ("grid", "block"):
+            value = getattr(self, field)
+            if not callable(value) and dims(value) is None:
+                self._fail(f"has {field} = {value!r}; it is one to three whole numbers of at least 1, or a function")
+        for field, least in (("shared", 0), ("cluster", 1)):
+            value = getattr(self, field)
+            if not callable(value) and (type(value) is not int or value < least):
+                self._fail(f"has {field} = {value!r}; it is a whole number of at least {least}, or a function")
+        self._check_accesses()
+        if self.configure is not None and not callable(self.configure):
+            self._fail(f"has configure = {self.configure!r}; it is a function of a shape and a GPU")
 
-    def fault(self) -> str:
-        """What is impossible about its numbers and texts, or empty."""
-        block, name = self.block, self.kernel
-        if not isinstance(name, str) or not isinstance(self.source, str):
-            return f"a launch has kernel = {name!r} and source = {self.source!r}; both are texts"
-        if not callable(self.grid):
-            return f"{name} has grid = {self.grid!r}; it is a function of the shape"
-        if not isinstance(block, tuple) or len(block) != 3 or any(type(n) is not int or n < 1 for n in block):
-            return f"{name} has block = {block!r}; it is three ints of at least 1"
-        if block[2] > MAX_BLOCK_Z:
-            return f"{name} has block = {block!r}; CUDA allows {MAX_BLOCK_Z} threads in z"
-        if self.threads > MAX_THREADS:
-            return f"{name} has a block of {self.threads} threads, allowed are 1 to {MAX_THREADS}"
-        if type(self.cluster) is not int or self.cluster not in CLUSTERS:
-            return f"{name} has cluster = {self.cluster!r}, allowed are {', '.join(map(str, CLUSTERS))}"
-        if type(self.vector) is not int or self.vector not in VECTORS:
-            return f"{name} has vector = {self.vector!r} bytes, allowed are {', '.join(map(str, VECTORS))}"
-        if type(self.shared) is not int or self.shared < 0:
-            return f"{name} has shared = {self.shared!r} bytes; it is an int of at least 0"
+    def _check_moved(self, field: str) -> None:
+        if stray := [name for name in getattr(self, field) if name not in self.args]:
+            self._fail(f"{field} {', '.join(map(str, stray))}, which it does not take")
+
+    def _check_accesses(self) -> None:
+        by_array = self.vector if isinstance(self.vector, Mapping) else {"": self.vector}
+        for name, width in by_array.items():
+            if width is not None and (type(width) is not int or width not in WIDTHS):
+                self._fail(f"has vector = {width!r} bytes, allowed are {', '.join(map(str, WIDTHS))}")
+            if name and name not in self.args:
+                self._fail(f"has a vector width for {name!r}, which it does not take")
         if self.unrolled is not None and (type(self.unrolled) is not int or self.unrolled < 1):
-            return f"{name} has unrolled = {self.unrolled!r}; it is an int of at least 1, or None"
-        if not isinstance(self.defines, tuple):
-            return f"{name} has defines = {self.defines!r}; it is a tuple of macros"
-        if loose := [one for one in self.defines if not isinstance(one, tuple) or [*map(type, one)] != [str, str]]:
-            return f"{name} defines {loose[0]!r}; a macro is a pair of texts, its name and its value"
-        return ""
+            self._fail(f"has unrolled = {self.unrolled!r}; it is a whole number of at least 1, or None")
 
-    @property
-    def threads(self) -> int:
-        return math.prod(self.block)
+    def configured(self, shape: Shape, gpu: Gpu) -> Launch:
+        """The launch for that shape on that GPU; :class:`DeclarationError` where ``configure`` makes no launch."""
+        if self.configure is None:
+            return self
+        where = f"{self.kernel}: what configure makes for {shape!r} on {gpu.name}"
+        made = called(where, self.configure, shape, gpu)
+        if not isinstance(made, Mapping) or not {*made} <= {*CONFIGURABLE}:
+            raise DeclarationError(f"{where} is {made!r}; it replaces some of {', '.join(CONFIGURABLE)}")
+        try:
+            return dataclasses.replace(self, configure=None, **made)
+        except DeclarationError as error:
+            raise DeclarationError(f"{where}: {error}") from error
 
-    def goes_by_rows(self, shape: Shape) -> bool:
-        """Whether block r, or cluster r of blocks, is row r's."""
-        return self.grid(shape) == (shape.M * self.cluster, 1, 1)
+    def _fail(self, what: str) -> None:
+        raise DeclarationError(f"launch {self.kernel!r} {what}")
+
+
+def dims(value: Any) -> tuple[int, int, int] | None:
+    """A grid or block as x, y and z; None where it is none."""
+    given = value if isinstance(value, tuple) else (value,)
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in given)
+    if not whole or not 1 <= len(given) <= 3:
+        return None
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

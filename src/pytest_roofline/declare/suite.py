@@ -1,309 +1,194 @@
-"""What is measured: operators, variants, launches and limits as frozen dataclasses.
-
-A project declares its kernels in one Python file (ini key ``roofline_suite``) that binds the name ``SUITE``
-to a :class:`Suite`. Every test, table and report takes its lists from it. All sizes are in elements unless a
-unit is given; M counts rows and N columns.
+"""The suite: what a project declares. One Python file binds ``SUITE``; every test, table and report takes its lists
+from it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
+from ..errors import DeclarationError, UnknownNameError
+from ..hardware.gpus import Gpu, gpu_named
+from .array import require_tuple
+from .operator import Operator
+from .shape import Shape, called
+from .tolerance import refuse_loose
+from .variant import Prediction, Variant
 
-from ..errors import RefusedError, UnknownNameError
-from ..hardware.dtypes import dtype_of
-from ..hardware.gpus import Gpu
-from .launch import Launch as Launch
-from .launch import Shape as Shape
-
-ELEMENT = "element"  # the dtype of an array that is of whatever type the shape says
-
-
-@dataclass(frozen=True)
-class Array:
-    """One array argument. ``dims`` names its extents ("M", "N"); inputs are filled uniformly from [low, high).
-
-    An array whose ``dtype`` is :data:`ELEMENT` has the type of the shape.
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    low: float = 0.0
-    high: float = 1.0
-    dtype: str = "float32"
-
-    def shape(self, shape: Shape) -> tuple[int, ...]:
-        return tuple(getattr(shape, dim) for dim in self.dims)
-
-    def nbytes(self, shape: Shape) -> int:
-        return math.prod(self.shape(shape)) * dtype_of(self.at(shape).dtype).itemsize
-
-    def at(self, shape: Shape) -> Array:
-        """The array at that shape: its dtype is a real one."""
-        return replace(self, dtype=shape.dtype) if self.dtype == ELEMENT else self
-
-    @property
-    def by_row(self) -> bool:
-        """Whether row r of the operator touches only row r of this array."""
-        return self.dims[:1] == ("M",)
+Rule = Callable[[Shape, Gpu], tuple[str, str]]  # the name of a variant and why
+Shapes = tuple[Shape, ...]
 
 
 @dataclass(frozen=True)
-class Scalar:
-    """One scalar argument with its C type ("float", "double", "int", "long long") and default value."""
-
-    name: str
-    ctype: str
-    value: float
-
-
-Arrays = Mapping[str, np.ndarray]
-Stored = Callable[[np.ndarray], np.ndarray]  # rounds float64 to the type of the shape, and gives it back in float64
-Reference = Callable[..., dict[str, np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Operator:
-    """What is computed.
-
-    ``reference(arrays, scalars)`` takes the inputs in float64 and returns every output in float64. With
-    ``rowwise`` (the default) it is given only some rows of the arrays that go by rows, and must return those rows.
-    A value y passes if |y - ref| <= rtol * |ref| + atol(N); 16-bit values within one ulp of the rounded reference.
-    With ``stores_between`` the reference takes a third argument, a :data:`Stored`, for what is stored and read again.
-    """
-
-    name: str
-    formula: str
-    inputs: tuple[Array, ...]
-    outputs: tuple[Array, ...]
-    scalars: tuple[Scalar, ...]
-    reference: Reference
-    default_shape: Shape
-    rtol: float
-    atol: Callable[[int], float]
-    rowwise: bool = True
-    stores_between: bool = False
-
-    def at(self, shape: Shape) -> Operator:
-        """The operator with the array types of that shape."""
-        inputs, outputs = (tuple(a.at(shape) for a in arrays) for arrays in (self.inputs, self.outputs))
-        return replace(self, inputs=inputs, outputs=outputs)
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A condition on "M", "N" or "dtype" with its reason.
-
-    For M and N give ``at_most``, ``multiple_of`` or both, for "dtype" the types that are allowed, ``one_of``.
-    """
-
-    dim: str
-    reason: str
-    at_most: int | None = None
-    multiple_of: int = 1
-    one_of: tuple[str, ...] = ()
-
-    def holds(self, shape: Shape) -> bool:
-        if self.one_of:
-            return getattr(shape, self.dim) in self.one_of
-        value: int = getattr(shape, self.dim)
-        return (self.at_most is None or value <= self.at_most) and value % self.multiple_of == 0
-
-    def __str__(self) -> str:
-        parts = [f"{self.dim} <= {self.at_most}"] if self.at_most is not None else []
-        parts += [f"{self.dim} % {self.multiple_of} == 0"] if self.multiple_of > 1 else []
-        parts += [" or ".join(self.one_of)] if self.one_of else []
-        return " and ".join(parts)
-
-
-QUANTITIES = ("speedup", "dram", "mbu")
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Stated before a run: ``quantity`` lies in [low, high] at the shapes of a workload, the first by default, and why.
-
-    ``quantity`` is "speedup" (time of the variant ``than`` over this one's), "dram" (DRAM bytes read and written a row, as
-    a multiple of N) or "mbu" (percent; needs a GPU). With ``needs_gpu`` the model knows nothing of the reason, such as
-    a latency, so that only a measured time, or what ncu counts, gives a verdict.
-    """
-
-    than: str
-    low: float
-    high: float
-    why: str
-    quantity: str = "speedup"
-    workload: str = ""
-    needs_gpu: bool = False
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One implementation of an operator: a .cu file (relative to the declaration) and its launches.
-
-    ``dtypes`` are the types of a shape that it runs; ``alignment`` in bytes is what all its arrays have at least.
-    ``capability`` is that of the oldest gpu that runs it, 80 for sm_80.
-    """
-
-    name: str
-    operator: Operator
-    source: str
-    title: str
-    launches: tuple[Launch, ...]
-    limits: tuple[Limit, ...] = ()
-    scratch: tuple[Array, ...] = ()
-    alignment: int = 4
-    predictions: tuple[Prediction, ...] = ()
-    dtypes: tuple[str, ...] = ("float32",)
-    capability: int = 0
-
-    def at(self, shape: Shape, gpu: Gpu) -> Variant:
-        """The variant for that shape on that gpu: types and launches are fixed. Fixing it again changes nothing."""
-        return replace(
-            self,
-            operator=self.operator.at(shape),
-            launches=tuple(launch.at(shape, gpu) for launch in self.launches),
-            scratch=tuple(a.at(shape) for a in self.scratch),
-        )
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        return {a.name: a for a in (*self.operator.inputs, *self.operator.outputs, *self.scratch)}
-
-    def sources(self) -> tuple[str, ...]:
-        """The .cu files of the launches, each once, in order."""
-        return tuple(dict.fromkeys(self.source_of(launch) for launch in self.launches))
-
-    def source_of(self, launch: Launch) -> str:
-        """The .cu file of one launch: its own, or the variant's."""
-        return launch.source or self.source
-
-    def ledger_bytes(self, shape: Shape) -> int:
-        """Bytes the variant must move if no cache serves anything."""
-        arrays = self.arrays
-        return sum(arrays[name].nbytes(shape) for launch in self.launches for name in (*launch.reads, *launch.writes))
-
-    def ledger_per_row(self, shape: Shape) -> float:
-        """The ledger of one row as a multiple of N (bytes an element of the row)."""
-        return self.ledger_bytes(shape) / (shape.M * shape.N)
-
-    def ledger_words(self) -> str:
-        """The ledger as a sum in words: "rms_n2 reads x, x, writes y"."""
-        return "; ".join(
-            f"{launch.kernel} "
-            + ", ".join([f"reads {name}" for name in launch.reads] + [f"writes {name}" for name in launch.writes])
-            for launch in self.launches
-        )
-
-    def footprint_bytes(self, shape: Shape) -> int:
-        """Bytes of all distinct arrays in the ledger (x + y)."""
-        names = {name for launch in self.launches for name in (*launch.reads, *launch.writes)}
-        return sum(self.arrays[name].nbytes(shape) for name in names)
-
-    def broken_limit(self, shape: Shape) -> Limit | None:
-        types = Limit("dtype", "the kernel is written for that type of element", one_of=self.dtypes)
-        return next((limit for limit in (types, *self.limits) if not limit.holds(shape)), None)
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Shapes that are timed together; ``shapes`` maps an operator's name to its shapes."""
-
-    name: str
-    shapes: Mapping[str, tuple[Shape, ...]]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The variant to use for a shape on a gpu, and why."""
+class Best:
+    """The variant to use for a shape on a GPU, why, and what tells its build from others."""
 
     variant: Variant
     why: str
+    shape: Shape
+    gpu: Gpu
 
-
-Rule = Callable[[Shape, Gpu], tuple[str, str]]  # the name of a variant and why
+    @property
+    def build_key(self) -> str:
+        """Equal for shapes that run the same image: a digest of sources, macros and architecture."""
+        launches = self.variant.configured(self.shape, self.gpu)
+        made = sorted({(self.variant.source_of(one), one.defines) for one in launches})
+        return hashlib.sha256(json.dumps([made, self.gpu.arch]).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """All variants, in the order in which they are climbed; the first variant of an operator is its baseline.
+    """All variants; the first of an operator is its baseline.
 
-    ``rules`` say, by operator, which variant to use for a shape on a gpu: from width, rows, type and gpu alone.
+    ``workloads`` are shapes that are measured together, by name: a tuple of shapes, of every operator that has their
+    extents, or a mapping from an operator's name to its own. ``rules`` say, by operator, which variant to use for a
+    shape on a GPU and why. ``exclude`` are patterns (``Path.match``) of .cu files that are no part of it.
+    Errors: :class:`DeclarationError`.
     """
 
     variants: tuple[Variant, ...]
-    workloads: tuple[Workload, ...]
-    root: Path = field(default=Path(), compare=False)
+    workloads: Mapping[str, Shapes | Mapping[str, Shapes]] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    root: Path = field(default=Path(), compare=False)
+
+    def __post_init__(self) -> None:
+        require_tuple("the suite: variants", self.variants)
+        require_tuple("the suite: exclude", self.exclude)
+        if not self.variants:
+            raise DeclarationError("the suite has no variants")
+        if loose := [one for one in self.variants if not isinstance(one, Variant)]:
+            raise DeclarationError(f"the suite has {loose[0]!r} among its variants; each is a Variant")
+        names = [variant.name for variant in self.variants]
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise DeclarationError(f"variant names must be unique, doubled: {', '.join(doubled)}")
+        for variant in self.variants:
+            if self.operators[variant.operator.name] is not variant.operator:
+                raise DeclarationError(
+                    f"variant {variant.name!r}: operator name {variant.operator.name!r} stands for two operators"
+                )
+        object.__setattr__(self, "workloads", {n: self._by_operator(n, w) for n, w in self.workloads.items()})
+        self._check_rules()
+        for operator in self.operators.values():
+            refuse_loose(operator)
+        for variant in self.variants:
+            for prediction in variant.predictions:
+                self._check_prediction(variant, prediction)
+
+    def _by_operator(self, name: str, given: object) -> dict[str, Shapes]:
+        what = f"workload {name!r}"
+        if isinstance(given, Mapping):
+            if unknown := sorted({*given} - {*self.operators}):
+                raise DeclarationError(f"{what} names operators that no variant has: {', '.join(unknown)}")
+            found = {}
+            for operator, shapes in given.items():
+                require_tuple(f"{what}, {operator}", shapes)
+                found[operator] = tuple(self.operators[operator].require(shape) for shape in shapes)
+            return found
+        require_tuple(what, given)
+        assert isinstance(given, tuple)
+        if loose := [one for one in given if not isinstance(one, Shape)]:
+            raise DeclarationError(f"{what} has {loose[0]!r} for a shape; write Shape(M=8, N=1000)")
+        fitting = {
+            operator.name: tuple(operator.require(s) for s in given if {*s.extents} == {*operator.extents})
+            for operator in self.operators.values()
+        }
+        if strays := [s for s in given if not any({*s.extents} == {*o.extents} for o in self.operators.values())]:
+            raise DeclarationError(f"{what} has {strays[0]!r}, whose extents no operator has")
+        return {operator: shapes for operator, shapes in fitting.items() if shapes}
+
+    def _check_rules(self) -> None:
+        if unknown := sorted({*self.rules} - {*self.operators}):
+            raise DeclarationError(f"rules are for operators that no variant has: {', '.join(unknown)}")
+        if uncalled := sorted(name for name, rule in self.rules.items() if not callable(rule)):
+            raise DeclarationError(f"rules are functions of a shape and a GPU; not so: {', '.join(uncalled)}")
+
+    def _check_prediction(self, variant: Variant, prediction: Prediction) -> None:
+        what = f"variant {variant.name!r} predicts"
+        if prediction.workload and prediction.workload not in self.workloads:
+            raise DeclarationError(
+                f"{what} for workload {prediction.workload!r}; there are {', '.join(self.workloads) or 'none'}"
+            )
+        family = [one.name for one in self.family(variant.operator)]
+        if prediction.quantity == "speedup" and prediction.than not in family:
+            raise DeclarationError(
+                f"{what} against {prediction.than!r}; variants of {variant.operator.name} are {', '.join(family)}"
+            )
 
     @property
     def operators(self) -> dict[str, Operator]:
-        return {variant.operator.name: variant.operator for variant in self.variants}
+        """By name, in the order of their first variants."""
+        found: dict[str, Operator] = {}
+        for variant in self.variants:
+            found.setdefault(variant.operator.name, variant.operator)
+        return found
 
     def variant(self, name: str) -> Variant:
+        """The variant of that name; :class:`UnknownNameError` with those there are."""
         for variant in self.variants:
             if variant.name == name:
                 return variant
         raise UnknownNameError(
-            f"there is no variant {name!r}; the suite has {', '.join(r.name for r in self.variants)}"
+            f"there is no variant {name!r}; the suite has {', '.join(one.name for one in self.variants)}"
         )
 
+    def operator(self, name: str) -> Operator:
+        """The operator of that name; :class:`UnknownNameError` with those there are."""
+        if name not in self.operators:
+            raise UnknownNameError(f"there is no operator {name!r}; there are {', '.join(self.operators)}")
+        return self.operators[name]
+
     def family(self, operator: Operator) -> tuple[Variant, ...]:
+        """The variants of one operator, its baseline first."""
         return tuple(variant for variant in self.variants if variant.operator.name == operator.name)
 
     def baseline(self, variant: Variant) -> Variant:
         return self.family(variant.operator)[0]
 
-    def best(self, operator: str, shape: Shape, gpu: Gpu) -> Choice:
-        """The variant that the operator's rule names; it runs there.
+    def workload(self, name: str, operator: Operator) -> Shapes:
+        """The shapes of one workload for ``operator``; of the first workload where ``name`` is empty."""
+        name = name or next(iter(self.workloads), "")
+        shapes = self.workloads.get(name, {})
+        assert isinstance(shapes, Mapping)
+        return shapes.get(operator.name, ())
 
-        Errors: :class:`UnknownNameError` for an operator without a rule, :class:`RefusedError` where it can't run.
+    def shapes(self, operator: Operator) -> Shapes:
+        """The shapes of all workloads for ``operator``, each once."""
+        return tuple(dict.fromkeys(shape for name in self.workloads for shape in self.workload(name, operator)))
+
+    def default(self, operator: Operator) -> Shape:
+        """The operator's own default shape, or the first of the workloads, or extents of 64."""
+        if operator.default is not None:
+            return operator.require(operator.default)
+        return next(iter(self.shapes(operator)), Shape(dtype="float32", **dict.fromkeys(operator.extents, 64)))
+
+    def best(self, operator: str, shape: Shape, gpu: str | Gpu = "h200") -> Best:
+        """The variant that the operator's rule names for ``shape`` on a GPU of the table, or on one described.
+
+        Errors: :class:`UnknownNameError` for an operator without a rule; whether the variant runs there is told by
+        planning it (:class:`pytest_roofline.run.plan.Plan`).
         """
-        if operator not in self.rules:
+        rule = self.rules.get(self.operator(operator).name)
+        if rule is None:
             raise UnknownNameError(
-                f"no rule names the best variant of {operator!r}; there are {', '.join(self.rules) or 'none'}"
+                f"no rule names the best variant of {operator!r}; rules are for {', '.join(self.rules) or 'none'}"
             )
-        name, why = self.rules[operator](shape, gpu)
-        variant = self.variant(name)
-        self.require(variant, shape, gpu)
-        return Choice(variant, why)
+        on, shape = gpu_named(gpu) if isinstance(gpu, str) else gpu, self.operators[operator].require(shape)
+        name, why = called(f"the rule of {operator}", rule, shape, on)
+        return Best(self.variant(name), why, shape, on)
 
-    def require(self, variant: Variant, shape: Shape, gpu: Gpu | None = None) -> None:
-        """Refuse, before any launch, a shape that breaks one of the variant's limits, or that ``gpu`` can't run."""
-        limit = variant.broken_limit(shape)
-        missing = lacking(variant, shape, gpu) if limit is None and gpu is not None else ""
-        if limit is not None:
-            where, there = "", ""
-            why = f"{limit.dim} = {getattr(shape, limit.dim)}, allowed is {limit} ({limit.reason})"
-        elif gpu is not None and missing:
-            where, there, why = f" on {gpu.name} ({gpu.arch})", " there", f"it needs {missing}"
-        else:
-            return
-        fit = [r for r in self.family(variant.operator) if r.broken_limit(shape) is None]
-        able = [r.name for r in fit if gpu is None or not lacking(r, shape, gpu)]
-        raise RefusedError(
-            f"{variant.name} can't run {shape}{where}, nothing was launched: {why}. "
-            + (
-                f"Rungs of {variant.operator.name} that run it{there}: {', '.join(able)}."
-                if able
-                else "No variant runs it."
-            )
-        )
+    def able(self, operator: Operator, shape: Shape) -> tuple[Variant, ...]:
+        """The variants of ``operator`` whose limits allow ``shape``."""
+        return tuple(one for one in self.family(operator) if not one.broken_limit(shape))
 
+    def at(self, root: Path) -> Suite:
+        """The suite as declared in the folder ``root``, to which sources are relative."""
+        variants = tuple(dataclasses.replace(variant, root=root) for variant in self.variants)
+        return dataclasses.replace(self, variants=variants, root=root)
 
-def lacking(variant: Variant, shape: Shape, gpu: Gpu) -> str:
-    """What ``gpu`` would have to have to run ``variant`` at ``shape``; empty if nothing is missing."""
-    if gpu.capability < variant.capability:
-        return f"instructions of sm_{variant.capability} and newer"
-    launches = [launch.at(shape, gpu) for launch in variant.launches]
-    cluster = max(one.cluster for one in launches)
-    if cluster > 1 and not gpu.has_clusters:
-        return f"thread-block clusters of {cluster}, which sm_90 and newer have"
-    shared = max(one.shared for one in launches)
-    if shared > gpu.shared_per_block_optin:
-        return f"{shared} bytes of dynamic shared memory a block, of at most {gpu.shared_per_block_optin}"
-    return ""
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self.variants)

@@ -161,14 +161,14 @@ GPUS = {
 }  # fmt: skip
 
 
-def gpu(name: str) -> Gpu:
-    """The gpu called ``name`` in the table ("rtx4090"). Errors: :class:`UnknownNameError` with the names there are."""
+def gpu_named(name: str) -> Gpu:
+    """The GPU called ``name`` in the table ("rtx4090"). Errors: :class:`UnknownNameError` with the names there are."""
     found = GPUS.get(name.lower())
     if found is None:
-        raise UnknownNameError(f"there is no gpu {name!r}; the table has {', '.join(GPUS)}")
+        raise UnknownNameError(f"there is no GPU {name!r}; the table has {', '.join(GPUS)}")
     return found
 
 
 def key_of(name: str, otherwise: str) -> str:
-    """The key of the gpu that a device calls itself ("NVIDIA H200" is "h200"); ``otherwise`` if it is in no table."""
+    """The key of the GPU that a device calls itself ("NVIDIA H200" is "h200"); ``otherwise`` if it is in no table."""
     return next((key for key, found in GPUS.items() if found.name == name), otherwise)

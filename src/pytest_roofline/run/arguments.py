@@ -1,4 +1,4 @@
-"""Turns arrays and Python numbers into the typed arguments of a variant's launches, and refuses what can't be right."""
+"""Turns arrays and Python numbers into the typed arguments of a build's launches, and refuses what can't be right."""
 
 from __future__ import annotations
 
@@ -9,61 +9,59 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..build.nvrtc import Image
-from ..declare.suite import Launch, Shape, Variant
-from ..errors import CompileError, RefusedError
+from ..declare.array import SCALARS
+from ..declare.values import scalars_at
+from ..errors import RefusedError
 from ..hardware.dtypes import dtype_of
+from .build import Build, BuiltLaunch
 from .device import ArrayView, Device
+from .plan import Dim3, PlannedLaunch
 
-SCALARS: dict[str, type[np.generic]] = {
-    "float": np.float32,
-    "double": np.float64,
-    "int": np.int32,
-    "long long": np.int64,
+# The C type of a number or an extent, by the PTX type of its parameter.
+CTYPES = {
+    **dict.fromkeys(("u32", "s32", "b32"), "int"),
+    **dict.fromkeys(("u64", "s64", "b64"), "long long"),
+    **dict.fromkeys(("u16", "s16", "b16"), "short"),
+    **dict.fromkeys(("u8", "s8", "b8"), "char"),
+    "f32": "float",
+    "f64": "double",
 }
-# What NVRTC declares a parameter of that C type as in PTX.
-PTX_TYPES = {"float": ("f32",), "double": ("f64",), "int": ("u32", "s32", "b32"), "long long": ("u64", "s64", "b64")}
-POINTER = ("u64", "b64")
-MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
 @dataclass(frozen=True)
 class Step:
     """One launch with everything bound: kernel handle, grid, block, arguments, dynamic shared bytes."""
 
-    launch: Launch
+    planned: PlannedLaunch
     kernel: Any
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
     args: tuple[Any, ...]
-    shared: int
 
-    def blocks_of(self, shape: Shape, rows: Sequence[int]) -> list[int]:
-        """Numbers of the blocks of ``rows``: one block each, or a cluster of blocks side by side."""
-        each = self.launch.cluster
-        assert self.grid == (shape.M * each, 1, 1), "rows are not blocks"
-        return [row * each + rank for row in rows for rank in range(each)]
+    @property
+    def grid(self) -> Dim3:
+        return self.planned.grid
 
 
 @dataclass(frozen=True)
 class Program:
-    """A variant bound to a device, a shape and arrays. :meth:`run` queues its launches in order."""
+    """A build bound to a device and to arrays. :meth:`run` queues its launches in order."""
 
     device: Device
-    variant: Variant
-    shape: Shape
+    build: Build
     steps: tuple[Step, ...]
-    images: Mapping[str, Image]
     arrays: Mapping[str, Any]
 
-    def run(self, rows: Sequence[int] | None = None) -> None:
-        """``rows``: those whose blocks shall run, on a simulated device; all by default."""
+    def run(self) -> None:
+        """Queue all launches."""
         for step in self.steps:
-            if rows is None:
-                self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared)
-            else:
-                blocks = step.blocks_of(self.shape, rows)
-                self.device.launch(step.kernel, step.grid, step.block, step.args, step.shared, blocks)
+            self.launch(step)
+
+    def launch(self, step: Step, blocks: Sequence[int] | None = None) -> None:
+        """Queue one launch; on a simulated device, only the ``blocks`` of these numbers where they are given."""
+        planned = step.planned
+        if blocks is None:
+            self.device.launch(step.kernel, planned.grid, planned.block, step.args, planned.shared)
+        else:
+            self.device.launch(step.kernel, planned.grid, planned.block, step.args, planned.shared, blocks)
 
 
 def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
@@ -71,15 +69,17 @@ def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
 
     Errors: :class:`RefusedError` for a value that the type can't hold.
     """
-    kind: Any = SCALARS[ctype]
+    dtype = dtype_of(SCALARS[ctype][0])
+    kind: Any = dtype.type
     what = f"{name} = {value!r} is refused, nothing was launched: "
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not isinstance(value, int | float | np.number | np.bool_) or (isinstance(value, bool) and ctype != "bool"):
         raise RefusedError(f"{what}it is a {type(value).__name__}, the parameter is {ctype}: give a number")
-    if ctype in ("int", "long long"):
-        info = np.iinfo(kind)
-        whole = isinstance(value, int | np.integer) or (math.isfinite(value) and int(value) == value)
-        if not whole or not info.min <= value <= info.max:
-            raise RefusedError(f"{what}the parameter is {ctype}, a whole number from {info.min} to {info.max}")
+    if dtype.kind in "iub":
+        info = np.iinfo(np.uint8 if dtype.kind == "b" else kind)
+        most = 1 if dtype.kind == "b" else info.max
+        whole = isinstance(value, int | np.integer | np.bool_) or (math.isfinite(value) and int(value) == value)
+        if not whole or not info.min <= value <= most:
+            raise RefusedError(f"{what}the parameter is {ctype}, a whole number from {info.min} to {most}")
         return cast(np.generic, kind(int(value)))
     try:
         with np.errstate(over="ignore", under="ignore"):
@@ -93,118 +93,75 @@ def typed_scalar(name: str, value: float, ctype: str) -> np.generic:
     return cast(np.generic, typed)
 
 
-def check_parameters(variant: Variant, launch: Launch, image: Image) -> None:
-    """Raise :class:`CompileError` unless the compiled kernel takes what the declaration says it takes."""
-    scalars = {s.name: s.ctype for s in variant.operator.scalars} | {"M": "int", "N": "int"}
-    want = [PTX_TYPES[scalars[name]] if name in scalars else POINTER for name in launch.args]
-    got = image.parameters(launch.kernel)
-    if len(got) != len(want):
-        raise CompileError(
-            f"{launch.kernel} takes {len(got)} parameters, declared are {len(want)}: {', '.join(launch.args)}"
-        )
-    for position, (name, allowed, found) in enumerate(zip(launch.args, want, got, strict=True)):
-        if found not in allowed:
-            declared = scalars.get(name, "a pointer")
-            raise CompileError(
-                f"{launch.kernel}, parameter {position}: {name} is declared as {declared} "
-                f"({' or '.join(allowed)} in PTX), but the kernel was compiled with {found}"
-            )
-
-
 def bind(
-    device: Device,
-    variant: Variant,
-    shape: Shape,
-    arrays: Mapping[str, Any],
-    images: Mapping[str, Image],
-    scalars: Mapping[str, float] | None = None,
+    device: Device, build: Build, arrays: Mapping[str, Any], scalars: Mapping[str, float] | None = None
 ) -> Program:
     """Check everything and bind it. Nothing is launched; scratch arrays that are not given are allocated.
 
-    ``arrays`` holds inputs and outputs by name, ``images`` the compiled sources by the declaration's path.
+    ``arrays`` holds the operator's arrays by name.
     Errors: :class:`RefusedError` names the variant, the array or scalar, what it is and what is allowed.
     """
-    variant = variant.at(shape, device.gpu)
-    known = {s.name: s for s in variant.operator.scalars}
-    if stray := sorted({*arrays} - {*variant.arrays} | {*(scalars or {})} - {*known}):
-        raise RefusedError(
-            f"{variant.name} takes no {', '.join(stray)}; it takes {', '.join([*variant.arrays, *known])}"
-        )
-    values: dict[str, Any] = {"M": typed_scalar("M", shape.M, "int"), "N": typed_scalar("N", shape.N, "int")}
-    for name, scalar in known.items():
-        values[name] = typed_scalar(name, (scalars or {}).get(name, scalar.value), scalar.ctype)
+    plan = build.plan
+    variant = plan.case.variant
+    known = [scalar.name for scalar in variant.operator.scalars]
+    if stray := sorted({*arrays} - {*plan.arrays} | {*(scalars or {})} - {*known}):
+        raise RefusedError(f"{variant.name} takes no {', '.join(stray)}; it takes {', '.join([*plan.arrays, *known])}")
     held = dict(arrays)
     for scratch in variant.scratch:
         if scratch.name not in held:
-            held[scratch.name] = device.empty(scratch.shape(shape), scratch.dtype)
-    check_arrays(device, variant, shape, held)
-    values |= held
-    steps = tuple(_step(device, variant, shape, launch, images, values) for launch in variant.launches)
-    return Program(device, variant, shape, steps, images, held)
+            planned = plan.arrays[scratch.name]
+            held[scratch.name] = device.empty(planned.shape, planned.dtype.name)
+    check_arrays(device, build, held)
+    ctypes = {scalar.name: scalar.ctype for scalar in variant.operator.scalars}
+    values = {
+        name: typed_scalar(name, value, ctypes[name])
+        for name, value in scalars_at(variant.operator, plan.shape, scalars).items()
+    }
+    steps = tuple(_step(device, build, launch, {**held, **values}) for launch in build.launches)
+    return Program(device, build, steps, held)
 
 
-def _step(
-    device: Device,
-    variant: Variant,
-    shape: Shape,
-    launch: Launch,
-    images: Mapping[str, Image],
-    values: Mapping[str, Any],
-) -> Step:
-    image = images[variant.source_of(launch)]
-    check_parameters(variant, launch, image)
-    if image.defines != launch.defines:
-        raise CompileError(f"{launch.kernel} was compiled with {image.defines}, {shape} needs {launch.defines}")
-    if image.cluster(launch.kernel) != launch.cluster:
-        raise CompileError(
-            f"{launch.kernel} was compiled for clusters of {image.cluster(launch.kernel)} blocks, "
-            f"declared is {launch.cluster}"
-        )
-    check_launch(device, launch, shape)
-    args = tuple(values[name] for name in launch.args)
-    return Step(launch, device.load(image, launch.kernel), launch.grid(shape), launch.block, args, launch.shared)
+def _step(device: Device, build: Build, launch: BuiltLaunch, values: Mapping[str, Any]) -> Step:
+    planned, args = launch.planned, []
+    types = launch.image.parameters(planned.kernel)
+    for name, found in zip(planned.args, types, strict=True):
+        if name is None or name in values:
+            args.append(None if name is None else values[str(name)])
+        else:  # an extent or a number goes in the type of its parameter
+            value = build.plan.shape[name] if isinstance(name, str) else name
+            args.append(typed_scalar(f"{planned.kernel}: {name}", value, CTYPES[found]))
+    return Step(planned, device.load(launch.image, planned.kernel), tuple(args))
 
 
-def check_launch(device: Device, launch: Launch, shape: Shape) -> None:
-    """Refuse a grid or dynamic shared memory that the gpu can't have."""
-    grid = launch.grid(shape)
-    if not isinstance(grid, tuple) or len(grid) != len(MAX_GRID):
-        raise RefusedError(f"{launch.kernel}: grid {grid!r} is refused, nothing was launched; it is a tuple of three")
-    if any(not 1 <= extent <= limit for extent, limit in zip(grid, MAX_GRID, strict=True)):
-        raise RefusedError(f"{launch.kernel}: grid {grid} is refused, nothing was launched; allowed is 1 to {MAX_GRID}")
-    if launch.shared > device.gpu.shared_per_block_optin:
-        raise RefusedError(
-            f"{launch.kernel} asks for {launch.shared} bytes of dynamic shared memory a block, "
-            f"{device.gpu.name} has at most {device.gpu.shared_per_block_optin}; nothing was launched"
-        )
-
-
-def check_arrays(device: Device, variant: Variant, shape: Shape, arrays: Mapping[str, Any]) -> None:
+def check_arrays(device: Device, build: Build, arrays: Mapping[str, Any]) -> None:
     """Refuse arrays of the wrong device, dtype, shape, strides or alignment, and outputs that overlap anything."""
     views: dict[str, ArrayView] = {}
-    for name, declared in variant.arrays.items():
+    plan = build.plan
+    variant = plan.case.variant
+    for name, planned in plan.arrays.items():
         if name not in arrays:
             raise RefusedError(f"{variant.name} needs the array {name}; given: {', '.join(arrays) or 'none'}")
         view = views[name] = device.view(arrays[name])
         what = f"{variant.name}: {name} is refused, nothing was launched: "
-        if view.dtype != dtype_of(declared.dtype):
-            raise RefusedError(f"{what}it is {view.dtype}, allowed is {declared.dtype}; convert it first")
-        if view.shape != declared.shape(shape):
-            raise RefusedError(f"{what}its shape is {view.shape}, allowed is {declared.shape(shape)} at {shape}")
+        if view.dtype != planned.dtype:
+            raise RefusedError(f"{what}it is {view.dtype}, allowed is {planned.dtype}; convert it first")
+        if view.shape != planned.shape:
+            raise RefusedError(f"{what}its shape is {view.shape}, allowed is {planned.shape} at {plan.shape}")
         if not view.contiguous:
             raise RefusedError(
                 f"{what}its strides are {view.strides} bytes for shape {view.shape}, a view of something larger; "
                 "allowed is a C-contiguous array: take a copy (cupy.ascontiguousarray)"
             )
-        if view.pointer % variant.alignment:
+        if view.pointer % planned.alignment:
             raise RefusedError(
-                f"{what}its address {view.pointer:#x} is not a multiple of {variant.alignment} bytes, "
+                f"{what}its address {view.pointer:#x} is not a multiple of {planned.alignment} bytes, "
                 "which the width of the kernel's accesses needs; take a copy, allocations are aligned"
             )
-    _refuse_overlap(variant, views)
+    _refuse_overlap(build, views)
 
 
-def _refuse_overlap(variant: Variant, views: Mapping[str, ArrayView]) -> None:
+def _refuse_overlap(build: Build, views: Mapping[str, ArrayView]) -> None:
+    variant = build.plan.case.variant
     written = {a.name for a in (*variant.operator.outputs, *variant.scratch)}
     for name in views:
         for other in views:
@@ -212,6 +169,6 @@ def _refuse_overlap(variant: Variant, views: Mapping[str, ArrayView]) -> None:
             apart = a.pointer + a.nbytes <= b.pointer or b.pointer + b.nbytes <= a.pointer
             if name in written and other != name and not apart:
                 raise RefusedError(
-                    f"{variant.name}: {name} and {other} overlap in memory, nothing was launched: the kernel's pointers "
-                    "are __restrict__, so the result would be undefined; give the output its own array"
+                    f"{variant.name}: {name} and {other} overlap in memory, nothing was launched: the kernel's "
+                    "pointers are __restrict__, so the result would be undefined; give the output its own array"
                 )

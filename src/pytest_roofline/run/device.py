@@ -46,10 +46,22 @@ class Device(Protocol):
 
     def upload(self, host: np.ndarray) -> Any: ...
 
-    def repeat_rows(self, tile: np.ndarray, rows: int) -> Any:
-        """A new array of ``rows`` rows, row r being ``tile[r % len(tile)]``."""
+    def repeat(self, tile: np.ndarray, shape: tuple[int, ...]) -> Any:
+        """A new array whose element i, counted in C order, is ``tile[i % len(tile)]``; ``tile`` has one dim."""
+
+    def write(self, array: Any, host: np.ndarray) -> None:
+        """Copy ``host`` into ``array``, which has as many elements of its type and is contiguous."""
+
+    def poison(self, array: Any, byte: int) -> None:
+        """Fill ``array`` with ``byte``, as if no kernel had written to it."""
 
     def download(self, array: Any) -> np.ndarray: ...
+
+    def written(self, array: Any) -> np.ndarray | None:
+        """Sorted indices, in C order, of the elements that kernels stored to; None on a device that does not know."""
+
+    def fingerprint(self, array: Any) -> int:
+        """A number that is another one once a kernel has changed the contents."""
 
     def view(self, array: Any) -> ArrayView:
         """Describe ``array``; :class:`~pytest_roofline.errors.RefusedError` if it is none of this device's."""
@@ -66,7 +78,10 @@ class Device(Protocol):
         shared: int,
         blocks: Sequence[int] | None = None,
     ) -> None:
-        """Queue a launch. ``blocks`` are the linear numbers of those to run, which only a simulated device takes."""
+        """Queue a launch; an argument is an array, a NumPy scalar, or None for a null pointer.
+
+        ``blocks`` are the linear numbers of those to run, which only a simulated device takes.
+        """
 
     def synchronize(self) -> None: ...
 

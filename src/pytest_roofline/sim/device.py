@@ -16,7 +16,7 @@ from ..build.ptx.syntax import Module
 from ..build.ptxas import of_kernel
 from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputError
 from ..hardware.dtypes import dtype_of
-from ..hardware.gpus import Gpu, gpu
+from ..hardware.gpus import Gpu, gpu_named
 from ..hardware.host import enough_memory
 from ..run.device import SIMULATED, ArrayView
 from .errors import SimulationError
@@ -71,7 +71,7 @@ class SimDevice:
     evidence = SIMULATED
 
     def __init__(self, limits: str | Gpu = "rtx4090", reverse: bool = False, sparse_above: int = SPARSE_ABOVE) -> None:
-        self.gpu: Gpu = gpu(limits) if isinstance(limits, str) else limits
+        self.gpu: Gpu = gpu_named(limits) if isinstance(limits, str) else limits
         self.name, self.arch = self.gpu.name, self.gpu.arch
         self.reverse = reverse
         self.arena = Arena(sparse_above)
@@ -105,8 +105,35 @@ class SimDevice:
             array.allocation.fill(0, np.ascontiguousarray(host).view(np.uint8).ravel())
         return array
 
-    def repeat_rows(self, tile: np.ndarray[Any, Any], rows: int) -> SimArray:
-        return self._allocate((rows, *tile.shape[1:]), tile.dtype, np.ascontiguousarray(tile))
+    def repeat(self, tile: np.ndarray[Any, Any], shape: tuple[int, ...]) -> SimArray:
+        return self._allocate(shape, tile.dtype, np.ascontiguousarray(tile))
+
+    def write(self, array: SimArray, host: np.ndarray[Any, Any]) -> None:
+        data = np.ascontiguousarray(host, array.dtype).view(np.uint8).ravel()
+        array.allocation.fill(array.pointer - array.allocation.base, data)
+
+    def poison(self, array: SimArray, byte: int) -> None:
+        start = array.pointer - array.allocation.base
+        array.allocation.fill(start, np.full(array.nbytes, byte, np.uint8))
+        array.allocation.init[start : start + array.nbytes] = 0
+
+    def written(self, array: SimArray) -> np.ndarray[Any, Any]:
+        found, size = array.allocation, array.dtype.itemsize
+        start = array.pointer - found.base
+        if found.tile is not None:
+            return np.zeros(0, np.int64)
+        if found.table is None:
+            return np.flatnonzero(found.init[start : start + array.nbytes : size]).astype(np.int64)
+        from .machine.memory import PAGE
+
+        pages = np.flatnonzero(found.table >= 0)
+        at = (pages[:, None] * PAGE + np.arange(PAGE)[None]).ravel()
+        at = at[found.init[found.flat(at)] != 0]
+        at = at[(at >= start) & (at < start + array.nbytes)] - start
+        return np.unique(at // size)
+
+    def fingerprint(self, array: SimArray) -> int:
+        return 0
 
     def download(self, array: SimArray) -> np.ndarray[Any, Any]:
         return array.get()
@@ -216,6 +243,8 @@ class SimDevice:
                 pointers[name] = value.allocation
                 extents = "x".join(map(str, value.shape))
                 value.allocation.what = f"argument {number} of {kernel.name} ({extents} {value.dtype})"
+            elif value is None:
+                raw = bytes(8)
             elif isinstance(value, np.generic):
                 raw = value.tobytes()
             else:

@@ -7,6 +7,7 @@ reductions, random numbers), so no toolkit, cuBLAS or cuRAND has to be there.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...build.nvrtc import Image
+from ...build.nvrtc import Image, compile_source
+from ...build.source import Source
 from ...errors import DeviceError, DeviceMemoryError, RefusedError
 from ...hardware.dtypes import dtype_of
 from ...hardware.gpus import Gpu
@@ -23,6 +25,7 @@ from ..device import MEASURED, POISON, ArrayView
 # CUDA Programming Guide, "Thread Block Clusters": more than 8 blocks have to be allowed for each function.
 PORTABLE_CLUSTER = 8
 NON_PORTABLE_CLUSTER_ALLOWED = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+NULL = np.uint64(0)  # a pointer to nothing, as CuPy takes one
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY
 
 
@@ -130,16 +133,37 @@ class CudaDevice:
             array.set(np.ascontiguousarray(host))
         return array
 
-    def repeat_rows(self, tile: np.ndarray, rows: int) -> Any:
-        source = self.upload(tile)
-        row_bytes = tile.nbytes // len(tile)
-        with translated(f"allocating {rows} rows of {row_bytes} bytes"):
-            array = self.cupy.empty((rows, *tile.shape[1:]), tile.dtype)
-            for start in range(0, rows, len(tile)):
-                part = min(len(tile), rows - start)
-                (array.data + start * row_bytes).copy_from_device_async(source.data, part * row_bytes)
+    def repeat(self, tile: np.ndarray, shape: tuple[int, ...]) -> Any:
+        size = math.prod(shape)
+        with translated(f"allocating {shape} of {tile.dtype}"):
+            source = self.upload(tile)
+            array = self.cupy.empty((size,), tile.dtype)
+            for start in range(0, size, len(tile)):
+                part = min(len(tile), size - start) * tile.itemsize
+                (array.data + start * tile.itemsize).copy_from_device_async(source.data, part)
             self.synchronize()  # before `source` goes out of scope
-        return array
+        return array.reshape(shape)
+
+    def write(self, array: Any, host: np.ndarray) -> None:
+        with translated(f"uploading {host.shape} of {host.dtype}"):
+            array.set(np.ascontiguousarray(host).reshape(array.shape))
+
+    def poison(self, array: Any, byte: int) -> None:
+        if array.nbytes:
+            array.data.memset_async(byte, array.nbytes)
+
+    def written(self, array: Any) -> np.ndarray | None:
+        return None
+
+    def fingerprint(self, array: Any) -> int:
+        """A sum over all words, each mixed with its place, by a kernel of our own."""
+        found = self.upload(np.zeros(1, np.uint64))
+        if array.nbytes:
+            image = compile_source(Source.read(Path(__file__).with_name("fingerprint.cu")), self.arch)
+            kernel = self.load(image, "roofline_fingerprint")
+            args = (array, np.int64(array.nbytes), found)
+            self.launch(kernel, (4 * self.gpu.sms, 1, 1), (256, 1, 1), args, 0)
+        return int(self.download(found)[0])
 
     def download(self, array: Any) -> np.ndarray:
         with translated("downloading a result"):
@@ -191,6 +215,7 @@ class CudaDevice:
         if blocks is not None:
             raise DeviceError(f"launching {kernel.name}: a GPU runs all blocks of a grid, {len(blocks)} were chosen")
         self.allow_shared(kernel, shared)
+        args = tuple(NULL if one is None else one for one in args)
         try:
             kernel(grid, block, args, shared_mem=shared)
         except self.cupy.cuda.driver.CUDADriverError as error:

@@ -1,4 +1,4 @@
-"""How variants from n5 and s5 on are launched: what each is compiled for at a shape on a gpu, and which one to use there.
+"""How variants from n5 and s5 on are launched: what each is compiled for at a shape on a GPU, and which to use there.
 
 Every rule is from width, rows, type and gpu alone. The numbers are from sweeps on an H200, of the kind that
 scripts/tune.py does; on other gpus they are a guess.
@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pytest_roofline.declare.launch import MAX_THREADS, Shape
+from pytest_roofline import Shape
 from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.hardware.gpus import Gpu
-from pytest_roofline.testing.rows import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
+from pytest_roofline.hardware.limits import MAX_THREADS
+
+from .layout import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width

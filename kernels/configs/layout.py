@@ -1,6 +1,6 @@
 """How a row is spread over the threads of a block, or of a cluster of blocks: what a tuned launch is compiled for.
 
-The macros are those that kernels/row.cuh takes. Which spread is the fastest was found by measuring (scripts/tune.py);
+The macros are those that common/row.cuh takes. Which spread is the fastest was found by measuring (scripts/tune.py);
 the functions here turn that into rules from width, rows, type and gpu.
 """
 
@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ..declare.launch import CLUSTERS, MAX_THREADS, Shape
-from ..hardware.dtypes import dtype_of
-from ..hardware.gpus import Gpu
+from pytest_roofline.hardware.limits import CLUSTERS, MAX_THREADS
+
+from pytest_roofline import Shape
+from pytest_roofline.hardware.dtypes import dtype_of
+from pytest_roofline.hardware.gpus import Gpu
 
 WARP = 32
 VECTOR = 16  # bytes of the widest access

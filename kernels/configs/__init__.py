@@ -1,0 +1,1 @@
+"""How the variants from n5 and s5 on are configured for a shape on a GPU, and which one to use there."""
