@@ -26,10 +26,10 @@ class Launch:
 
     ``kernel`` is the name of an extern "C" function, or a C++ name expression such as "ns::scale<256, float>".
     ``args`` are the kernel's arguments in order: the name of an array, a scalar or an extent, a number, or None for a
-    null pointer. ``grid`` and ``block`` are a whole number, a tuple of up to three or a function of the shape that gives
-    one; ``shared`` is dynamic shared memory in bytes, ``cluster`` the blocks side by side in x of a thread-block cluster
-    (sm_90 and newer): each a number or a function of the shape. ``source`` is the file, the variant's by default, and
-    ``defines`` are macros by name.
+    null pointer. ``grid`` and ``block`` are a whole number, a tuple of up to three, or a function of the shape that
+    gives one. ``shared`` is dynamic shared memory in bytes, ``cluster`` the blocks side by side in x of a thread-block
+    cluster (sm_90 and newer): each a number or a function of the shape. ``source`` is the file, the variant's by
+    default, and ``defines`` are macros by name.
 
     ``reads`` and ``writes`` name the arrays of which every byte must cross DRAM once for each time they are named;
     by default what is read is each array with contents among the arguments, and what is written each output.

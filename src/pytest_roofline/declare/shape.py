@@ -1,4 +1,4 @@
-"""Shapes: named extents and the type of the elements. ``Shape(M=8, N=1000)``, ``Shape(B=2, S=128, dtype="bfloat16")``."""
+"""Shapes: named extents and a type of elements, ``Shape(M=8, N=1000)`` or ``Shape(B=2, S=128, dtype="float16")``."""
 
 from __future__ import annotations
 

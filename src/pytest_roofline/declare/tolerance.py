@@ -77,6 +77,6 @@ def refuse_loose(operator: Operator) -> None:
         due = np.any(want != 0)
         if due and is_right(array, zeros, want, tried.shape)[0].all():
             raise DeclarationError(
-                f"operator {operator.name!r}: the tolerance of {array.name} accepts an answer of zeros at {tried.shape}; "
-                "make rtol and atol smaller"
+                f"operator {operator.name!r}: the tolerance of {array.name} accepts an answer of zeros at "
+                f"{tried.shape}; make rtol and atol smaller"
             )
