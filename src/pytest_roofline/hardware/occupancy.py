@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..build.ptxas import Resources
 from .gpus import Gpu
+from .limits import REGISTER_UNIT, SUB_PARTITIONS, WARP, refused_block, registers_of_warp, up
+from .resources import Resources
 
-WARP = 32
-THREADS_PER_BLOCK = 1024
-REGISTERS_PER_THREAD = 255
-REGISTER_UNIT = 256  # registers are allocated a warp at a time, in units of this many (cudaOccRegAllocationGranularity)
-SUB_PARTITIONS = 4  # each with a quarter of the registers (cudaOccSubPartitionsPerMultiprocessor)
 RESERVED_SHARED = 1024  # bytes a block that the driver keeps from compute capability 8.0 on
 
 
@@ -41,9 +37,10 @@ def occupancy(resources: Resources, threads: int, dynamic_shared: int, gpu: Gpu)
     The kernel is taken to have opted in to shared memory above 48 KiB, and the SM's L1 to be carved out for as much
     shared memory as it can give.
     """
-    if why := _impossible(resources, threads, dynamic_shared, gpu):
-        return Occupancy(0, 0, 0.0, *why)
-    warps = _up(threads, WARP) // WARP
+    refused = refused_block(gpu, threads, resources.registers, resources.shared_bytes, dynamic_shared)
+    if refused.why:
+        return Occupancy(0, 0, 0.0, refused.limit, refused.why)
+    warps = up(threads, WARP) // WARP
     bounds = {
         "threads": gpu.threads_per_sm // WARP // warps,
         "registers": _warps_by_registers(resources.registers, gpu) // warps,
@@ -56,47 +53,18 @@ def occupancy(resources: Resources, threads: int, dynamic_shared: int, gpu: Gpu)
     return Occupancy(blocks, blocks * warps, blocks * warps / (gpu.threads_per_sm // WARP), limited_by)
 
 
-def _impossible(resources: Resources, threads: int, dynamic_shared: int, gpu: Gpu) -> tuple[str, str] | None:
-    """Which limit a single block breaks, and the sentence about it; None if one block fits."""
-    most = min(THREADS_PER_BLOCK, gpu.threads_per_sm)
-    if not 1 <= threads <= most:
-        return "threads", f"{threads} threads a block; {gpu.name} allows 1 to {most}"
-    # The hardware's check on a launch takes a block's warps to be spread over all sub-partitions.
-    needed = _per_warp(resources.registers) * _up(_up(threads, WARP) // WARP, SUB_PARTITIONS)
-    if needed > gpu.registers_per_sm or resources.registers > REGISTERS_PER_THREAD:
-        return "registers", (
-            f"{resources.registers} registers a thread, {needed} for a block of {threads} threads; {gpu.name} has "
-            f"{REGISTERS_PER_THREAD} a thread and {gpu.registers_per_sm} a block"
-        )
-    shared = resources.shared_bytes + dynamic_shared
-    if dynamic_shared < 0 or shared > gpu.shared_per_block_optin:
-        return "shared memory", (
-            f"{resources.shared_bytes} static and {dynamic_shared} dynamic bytes of shared memory a block; "
-            f"{gpu.name} allows 0 to {gpu.shared_per_block_optin}"
-        )
-    return None
-
-
-def _up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
-def _per_warp(registers: int) -> int:
-    return _up(registers * WARP, REGISTER_UNIT)
-
-
 def _warps_by_registers(registers: int, gpu: Gpu) -> int:
     """Warps an SM has registers for; each sub-partition gives out its own quarter (cudaOccMaxBlocksPerSMRegsLimit).
 
     For 65536 registers and 256 threads this comes to floor(32 / ceil(registers / 8)) blocks.
     """
-    return gpu.registers_per_sm // SUB_PARTITIONS // max(REGISTER_UNIT, _per_warp(registers)) * SUB_PARTITIONS
+    return gpu.registers_per_sm // SUB_PARTITIONS // max(REGISTER_UNIT, registers_of_warp(registers)) * SUB_PARTITIONS
 
 
 def _shared_allocated(resources: Resources, dynamic: int, gpu: Gpu) -> int:
     """Bytes of shared memory a block takes from its SM (cudaOccMaxBlocksPerSMSmemLimit)."""
     ampere = gpu.capability >= 80
-    return _up(resources.shared_bytes + dynamic + (RESERVED_SHARED if ampere else 0), 128 if ampere else 256)
+    return up(resources.shared_bytes + dynamic + (RESERVED_SHARED if ampere else 0), 128 if ampere else 256)
 
 
 def _blocks_by_barriers(barriers: int, gpu: Gpu) -> int:
