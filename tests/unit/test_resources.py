@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from pytest_roofline.build.nvrtc import Image, compile_source
-from pytest_roofline.build.ptxas import Resources, of_image, parse
+from pytest_roofline.build.ptxas import of_image, parse
 from pytest_roofline.build.source import Source
 from pytest_roofline.errors import ToolOutputError
 from pytest_roofline.hardware.gpus import gpu
 from pytest_roofline.hardware.occupancy import occupancy
+from pytest_roofline.hardware.resources import Resources
 
 NVRTC = """\
 ptxas info    : 28 bytes gmem, 48 bytes cmem[4]

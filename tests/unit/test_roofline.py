@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.build.ptxas import Resources
 from pytest_roofline.declare.suite import Shape
 from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.resources import Resources
 from pytest_roofline.model.facts import FITS_L2, REUSE, UNFILLED, facts, gbs, ledger_seconds
 
 RTX4090 = gpu("rtx4090")

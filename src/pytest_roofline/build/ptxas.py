@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from .nvrtc import Image
 from ..errors import ToolOutputError
 from ..hardware.resources import Resources
+from .nvrtc import Image
 
 FAILURE = re.compile(r"ptxas\b.*?\b(?:fatal|error)\s*:\s*(.+)")
 ENTRY = re.compile(r"ptxas .*?Compiling entry function '([^']+)' for '([^']+)'")

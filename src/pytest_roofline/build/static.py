@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .nvrtc import Image
+from ..declare.suite import Launch, Variant
 from ..errors import StaticCheckError
 from ..hardware.dtypes import dtype_of
-from ..declare.suite import Launch, Variant
+from ..hardware.resources import Resources
+from .nvrtc import Image
 from .ptx.accesses import GlobalAccess, global_accesses, uncounted
-from .ptxas import Resources, of_kernel
+from .ptxas import of_kernel
 
 # The architectures that are in use: A100, A10, RTX 4090 and L4, H100 and H200, B200, RTX 5090.
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")

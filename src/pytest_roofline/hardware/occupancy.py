@@ -37,8 +37,9 @@ def occupancy(resources: Resources, threads: int, dynamic_shared: int, gpu: Gpu)
     The kernel is taken to have opted in to shared memory above 48 KiB, and the SM's L1 to be carved out for as much
     shared memory as it can give.
     """
-    if why := refused_block(gpu, threads, resources.registers, resources.shared_bytes, dynamic_shared):
-        return Occupancy(0, 0, 0.0, _limit_of(why), why)
+    refused = refused_block(gpu, threads, resources.registers, resources.shared_bytes, dynamic_shared)
+    if refused.why:
+        return Occupancy(0, 0, 0.0, refused.limit, refused.why)
     warps = up(threads, WARP) // WARP
     bounds = {
         "threads": gpu.threads_per_sm // WARP // warps,
@@ -50,10 +51,6 @@ def occupancy(resources: Resources, threads: int, dynamic_shared: int, gpu: Gpu)
     limited_by = min(bounds, key=lambda name: bounds[name])  # the first of equals
     blocks = bounds[limited_by]
     return Occupancy(blocks, blocks * warps, blocks * warps / (gpu.threads_per_sm // WARP), limited_by)
-
-
-def _limit_of(why: str) -> str:
-    return next(name for name in ("registers", "shared memory", "threads") if name in why)
 
 
 def _warps_by_registers(registers: int, gpu: Gpu) -> int:

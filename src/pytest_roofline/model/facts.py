@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..build.nvrtc import Image
-from ..build.ptxas import Resources, of_kernel
+from ..build.ptxas import of_kernel
 from ..declare.suite import Launch, Shape, Variant
 from ..hardware.gpus import Gpu
 from ..hardware.occupancy import Occupancy, occupancy
+from ..hardware.resources import Resources
 
 FITS_L2 = "fits L2"
 OVER_PEAK = "over 100 %"

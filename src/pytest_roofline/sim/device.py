@@ -18,6 +18,7 @@ from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputErr
 from ..hardware.dtypes import dtype_of
 from ..hardware.gpus import Gpu, gpu_named
 from ..hardware.host import enough_memory
+from ..hardware.limits import refusal
 from ..run.device import SIMULATED, ArrayView
 from .errors import SimulationError
 from .isa.translate import Program, translate
@@ -26,9 +27,6 @@ from .machine.execute import STEPS_LIMIT, Launch
 from .machine.memory import SPARSE_ABOVE, Allocation, Arena
 from .observe.findings import ERROR, Finding, Findings
 
-MAX_THREADS = 1024
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_BLOCK = (1024, 1024, 64)
 MAX_BYTES = 2**43  # of one allocation: no gpu has more
 
 
@@ -212,26 +210,23 @@ class SimDevice:
         except ToolOutputError:
             return 0
 
-    def _check_launch(self, kernel: SimKernel, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> None:
-        cluster = kernel.program.flat.cluster
-        what = f"launching {kernel.name} with grid {grid}, block {block}"
-        if math.prod(block) > MAX_THREADS or any(not 1 <= n <= most for n, most in zip(block, MAX_BLOCK, strict=True)):
-            raise DeviceError(f"{what}: a block has 1 to {MAX_THREADS} threads, at most {MAX_BLOCK}")
-        if any(n % c for n, c in zip(grid, cluster, strict=True)):
-            raise DeviceError(f"{what}: the grid is no multiple of the cluster {cluster}")
-        if any(not 1 <= n <= most for n, most in zip(grid, MAX_GRID, strict=True)):
-            raise DeviceError(f"{what}: a grid has 1 to {MAX_GRID} blocks")
-        if (most := kernel.program.flat.max_threads) and math.prod(block) > most:
-            raise DeviceError(f"{what}: the kernel was compiled for at most {most} threads (__launch_bounds__)")
-        warps = -(-math.prod(block) // 32)
-        needed = -(-32 * kernel.registers // 256) * 256 * warps
-        if needed > self.gpu.registers_per_sm:
-            raise DeviceError(f"{what}: {needed} registers, an SM has {self.gpu.registers_per_sm}")
-        total = kernel.program.flat.static_shared + shared
-        if total > self.gpu.shared_per_block_optin:
-            raise DeviceError(
-                f"{what}: {total} bytes of shared memory, {self.gpu.name} has {self.gpu.shared_per_block_optin}"
-            )
+    def _check_launch(
+        self, kernel: SimKernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int
+    ) -> None:
+        flat = kernel.program.flat
+        why = refusal(
+            self.gpu,
+            grid,
+            block,
+            flat.cluster,
+            registers=kernel.registers,
+            static_shared=flat.static_shared,
+            dynamic_shared=shared,
+            max_threads=flat.max_threads or None,
+            required_block=flat.required_block,
+        )
+        if why:
+            raise DeviceError(f"launching {kernel.name} with grid {grid}, block {block}: {why}")
 
     def _parameters(self, kernel: SimKernel, args: tuple[Any, ...]) -> tuple[bytes, dict[str, Allocation]]:
         if len(args) != len(kernel.params):

@@ -102,7 +102,10 @@ class _Parser:
             found = [int(n) for n in cluster[1].split(",")]
             function.cluster = (*found, 1, 1)[:3]  # type: ignore[assignment]
         if bound := re.search(r"\.(?:max|req)ntid\s+([\d, ]+)", directives[0]):
-            function.max_threads = math.prod(int(n) for n in bound[1].split(","))
+            extents = [int(n) for n in bound[1].split(",")]
+            function.max_threads = math.prod(extents)
+            if bound[0].startswith(".req"):
+                function.required_block = (*extents, 1, 1)[:3]  # type: ignore[assignment]
         self.at = directives.end()
         if self.text[self.at] == ";":  # a declaration only
             self.at += 1

@@ -121,6 +121,7 @@ class Function:
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cluster: tuple[int, int, int] = (1, 1, 1)
     max_threads: int = 0  # a block may have, 0 for no bound of its own
+    required_block: tuple[int, int, int] | None = None  # the only block that it takes (.reqntid)
     entry: bool = False
 
 

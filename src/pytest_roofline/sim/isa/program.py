@@ -77,7 +77,8 @@ class Flat:
     local: dict[str, int]
     local_bytes: int
     cluster: tuple[int, int, int]
-    max_threads: int
+    max_threads: int  # of a block, 0 for no bound of its own
+    required_block: tuple[int, int, int] | None
     notes: tuple[str, ...]
 
 
@@ -110,6 +111,7 @@ def flatten(module: Module, name: str) -> Flat:
         local_bytes=local_bytes,
         cluster=function.cluster,
         max_threads=function.max_threads,
+        required_block=function.required_block,
         notes=tuple(dict.fromkeys(inliner.notes)),
     )
 
