@@ -1,4 +1,4 @@
-"""The floor: the least time in which a gpu could do what a variant's launches do, and the ceiling that binds it.
+"""The speed of light (SOL): the least time in which a GPU could do what a build's launches do, and what binds it.
 
 A launch takes at least the launch itself plus the longest of four times: its DRAM traffic at the peak, its bytes
 between L2 and the SMs, its special-function operations and its instructions. The last two are those of the SM that
@@ -39,7 +39,7 @@ CEILINGS = {
 
 
 @dataclass(frozen=True)
-class LaunchFloor:
+class LaunchSol:
     """One launch: its work, its DRAM traffic (None where that is not modelled) and the seconds of each ceiling."""
 
     work: Work
@@ -58,12 +58,12 @@ class LaunchFloor:
 
 
 @dataclass(frozen=True)
-class Floor:
+class SpeedOfLight:
     """A variant at a shape on a gpu, from a "cold" or a "warm" L2 cache."""
 
     facts: Facts
     state: str
-    launches: tuple[LaunchFloor, ...]
+    launches: tuple[LaunchSol, ...]
 
     @property
     def seconds(self) -> float:
@@ -83,15 +83,15 @@ class Floor:
         return Dram(sum(one.read for one in each), sum(one.written for one in each))
 
 
-def floor(facts: Facts, works: Sequence[Work], state: str) -> Floor:
+def speed_of_light(facts: Facts, works: Sequence[Work], state: str) -> SpeedOfLight:
     """The floor of the launches ``works`` on the gpu of ``facts``."""
     moved: Sequence[Dram | None] = [None] * len(works)
     if all(work.dense for work in works):
-        in_flight = [max(1, facts.gpu.sms * figure.occupancy.blocks) for figure in facts.launches]
+        in_flight = [max(1, facts.plan.gpu.sms * figure.occupancy.blocks) for figure in facts.build.launches]
         sweeps = [Sweep(work.touched, work.blocks, many) for work, many in zip(works, in_flight, strict=True)]
-        moved = dram(sweeps, facts.gpu, state == "warm")
-    launches = [LaunchFloor(work, of, limits(work, of, facts.gpu)) for work, of in zip(works, moved, strict=True)]
-    return Floor(facts, state, tuple(launches))
+        moved = dram(sweeps, facts.plan.gpu, state == "warm")
+    launches = [LaunchSol(work, of, limits(work, of, facts.plan.gpu)) for work, of in zip(works, moved, strict=True)]
+    return SpeedOfLight(facts, state, tuple(launches))
 
 
 def limits(work: Work, moved: Dram | None, gpu: Gpu) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What each launch of a variant does, counted in the simulator: on a few blocks where all are alike, else on all of them.
+"""What each launch of a build does, counted in the simulator: on a few blocks where all are alike, else on all of them.
 
 A grid is taken for uniform if pairs of its blocks (the first, the last and some drawn from all, always the same ones)
 execute the same instructions the same number of times and touch memory at a steady distance. Then their counts are
@@ -16,21 +16,25 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..declare.suite import Shape, Suite, Variant
+from ..declare.values import independent
 from ..errors import NotCheckedError
-from ..hardware.gpus import Gpu
 from ..run.arguments import Step
-from ..run.check import Accuracy, Job
+from ..run.build import Build
+from ..run.compare import Accuracy
+from ..run.run import Run, whole_grid
+from ..run.sample import blocks_of, units_of
 from ..sim.device import SimDevice
 from ..sim.machine.execute import Launch
+from ..sim.observe.findings import ERROR, STEPS, UNINITIALISED
 from ..sim.observe.traffic import SECTOR, SHARED, Counts, Touch, issued
-from .l2 import whole_grid
+from .l2 import whole_grid as whole_grid_touches
 
 SPARSE_ABOVE = 2**20  # bytes: only what the counted blocks touch is kept
 DENSE = 1.1  # times the sectors that are moved may lie between the ends of what a block touches in one access
 SAMPLE = 8  # blocks
 FULL_ELEMENTS = 2**22  # of a shape that is counted in full, where blocks differ
-INPUT_ROWS = 17  # different rows of the inputs, repeated; no divisor of the usual numbers of rows
+ITEMS = 17  # different items of the inputs, repeated; no divisor of the usual numbers of them
+SAMPLE_STEPS = 20_000  # blocks of code that a few units may run before they are taken to wait for others
 Key = TypeVar("Key")
 ARGUMENT = re.compile(r"argument (\d+) of ")
 
@@ -96,60 +100,90 @@ def sample_of(blocks: int) -> list[int]:
     return [0, *sorted(map(int, between)), blocks - 1]
 
 
-def count(suite: Suite, variant: Variant, shape: Shape, gpu: Gpu) -> tuple[tuple[Work, ...], Accuracy]:
-    """The work of each launch of ``variant`` at ``shape``, and the largest error of the rows that were computed.
+def count(build: Build) -> tuple[tuple[Work, ...], Accuracy]:
+    """The work of each launch of ``build``, and the largest error of what was computed for it.
 
     Errors: :class:`~pytest_roofline.errors.WrongAnswerError`, :class:`~pytest_roofline.sim.errors.SimulationError` for
     what the simulator finds, :class:`NotCheckedError` where blocks differ and are too many to count them all.
     """
-    device = SimDevice(gpu, sparse_above=SPARSE_ABOVE)
+    units, plan = units_of(build.plan), build.plan
+    device = SimDevice(plan.gpu, sparse_above=SPARSE_ABOVE)
     device.detailed = device.tracing = True
-    if sampled := _count_some(device, suite, variant, shape):
-        return sampled
-    if shape.M * shape.N > FULL_ELEMENTS:
+    why = "its launches have grids that do not divide each other"
+    if units is not None:
+        found = _count_some(device, build, units)
+        if not isinstance(found, str):
+            return found
+        why = found
+    if plan.largest > FULL_ELEMENTS:
         raise NotCheckedError(
-            f"the blocks of {variant.name} differ from each other, and {shape} has too many elements to count all of "
-            f"them: {shape.M * shape.N}, {FULL_ELEMENTS} at most"
+            f"{plan.case} can't be counted: {why}, and it has too many elements to run all blocks: {plan.largest}, "
+            f"{FULL_ELEMENTS} at most"
         )
-    job = Job(device, suite, variant, shape)
-    job.run()
+    return _count_all(build)
+
+
+def _count_all(build: Build) -> tuple[tuple[Work, ...], Accuracy]:
+    device = SimDevice(build.plan.gpu, sparse_above=SPARSE_ABOVE)
+    device.detailed = device.tracing = True
+    run = Run(device, build)
+    run.run()
     device.synchronize()
     launches = device.take_launches()
-    accuracy = job.verify()
+    accuracy = run.verify()
     works = [
         _work(step, [launch], tuple(launch.touched or ()), math.prod(step.grid))
-        for step, launch in zip(job.program.steps, launches, strict=True)
+        for step, launch in zip(run.program.steps, launches, strict=True)
     ]
     return tuple(works), accuracy
 
 
-def _count_some(
-    device: SimDevice, suite: Suite, variant: Variant, shape: Shape
-) -> tuple[tuple[Work, ...], Accuracy] | None:
-    """None where rows differ, or have no blocks of their own, so that some of them are no whole computation."""
-    job = Job(device, suite, variant, shape, rows=INPUT_ROWS)
-    if not variant.operator.rowwise or not all(launch.goes_by_rows(shape) for launch in job.variant.launches):
-        return None
-    sample = sample_of(shape.M)
+def _count_some(device: SimDevice, build: Build, units: int) -> tuple[tuple[Work, ...], Accuracy] | str:
+    """The work of some units scaled to all; or why they can't stand for all."""
+    sample = sample_of(units)
+    if len(sample) < units:
+        device.steps_limit = SAMPLE_STEPS
+    run = Run(device, build, items=ITEMS, units=sample)
     groups = [sample[at : at + 2] for at in range(0, SAMPLE, 2)] if len(sample) == SAMPLE else [sample]
     works = []
-    for step in job.program.steps:
+    for step in run.program.steps:
         for group in groups:
-            blocks = step.blocks_of(shape, group)
-            device.launch(step.kernel, step.grid, step.block, step.args, step.shared, blocks)
-        device.synchronize()
+            blocks = [block for unit in group for block in blocks_of(step.planned, unit, units)]
+            run.program.launch(step, blocks)
+        if why := _needs_others(device, len(sample) < units):
+            return why
         launches = device.take_launches()
-        touched = _every_row(_joined(launches), shape.M, step.launch.cluster)
+        each = step.planned.blocks // units
+        touched = _every_unit(_joined(launches), units, each)
         if touched is None or any(_figures(one) != _figures(launches[0]) for one in launches):
-            return None
-        works.append(_work(step, launches, touched, len(sample) * step.launch.cluster))
-    return tuple(works), job.verify(np.array(sample))
+            return f"blocks of {step.planned.kernel} do different work"
+        works.append(_work(step, launches, touched, len(sample) * each))
+    if len(sample) == units:
+        run.units = None  # all of them ran: it is verified as a whole
+        return tuple(works), run.verify()
+    if why := whole_grid(build) or (
+        "" if independent(run.operator) else "the reference needs all inputs for any value"
+    ):
+        return tuple(works), Accuracy(0.0, 0.0, 0, why)
+    return tuple(works), run.verify_written(run.written())
 
 
-def _every_row(touched: list[Touch], rows: int, each: int) -> tuple[Touch, ...] | None:
-    """What all blocks touch, from those of some rows, each with a cluster of ``each`` blocks; None if not steady.
+def _needs_others(device: SimDevice, sampled: bool) -> str:
+    """What the units that ran would have needed of those that did not; findings of another kind are errors."""
+    errors = [finding for finding in device.findings.all() if finding.severity == ERROR]
+    kinds = {finding.kind for finding in errors}
+    if sampled and kinds == {STEPS}:
+        return f"{errors[0].kernel} waits for blocks that were left out"
+    if sampled and kinds == {UNINITIALISED}:
+        return f"{errors[0].kernel} reads what blocks that were left out write"
+    device.synchronize()
+    return ""
 
-    Blocks of one rank are at a steady distance from row to row, whatever lies between those of a row.
+
+def _every_unit(touched: list[Touch], units: int, each: int) -> tuple[Touch, ...] | None:
+    """What all blocks touch, from those of some units, each with ``each`` blocks; None if not steady.
+
+    Blocks of one rank are at a steady distance from unit to unit, whatever lies between those of a unit.
     """
     found: list[Touch] = []
     for one in touched:
@@ -158,11 +192,11 @@ def _every_row(touched: list[Touch], rows: int, each: int) -> tuple[Touch, ...] 
             part = Touch(one.blocks[here] // each, one.first[here], one.end[here], one.write)
             if not len(part.blocks):
                 continue
-            whole = whole_grid([part], rows)
+            whole = whole_grid_touches([part], units)
             if whole is None:
                 return None
             found += [Touch(w.blocks * each + rank, w.first, w.end, w.write) for w in whole]
-    return tuple(found) if each > 1 else whole_grid(touched, rows)
+    return tuple(found) if each > 1 else whole_grid_touches(touched, units)
 
 
 def _figures(launch: Launch) -> tuple[object, ...]:
@@ -195,7 +229,7 @@ def _work(step: Step, launches: list[Launch], touched: tuple[Touch, ...], execut
     for launch in launches:
         for (index, buffer), counts in launch.counts.items():
             found = ARGUMENT.match(buffer)
-            name = step.launch.args[int(found[1])] if found else buffer
+            name = str(step.planned.args[int(found[1])]) if found else buffer
             place = launch.program.sites[index].called
             buffers.setdefault(name, Counts()).add(counts)
             lines.setdefault((place, name), Counts()).add(counts)
@@ -203,7 +237,7 @@ def _work(step: Step, launches: list[Launch], touched: tuple[Touch, ...], execut
         kinds += more
         special += lanes
     return Work(
-        kernel=step.launch.kernel,
+        kernel=step.planned.kernel,
         blocks=blocks,
         executed=executed,
         buffers=_scaled(buffers, blocks, executed),

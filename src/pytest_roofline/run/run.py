@@ -41,8 +41,9 @@ WRAP = 2**32  # bytes and elements by which an offset in 32 bits goes wrong
 class Run:
     """A build on a device, with inputs uploaded and outputs in their initial state.
 
-    ``inputs`` are host arrays by name, by default drawn as declared; ``guard`` is the number of bytes watched behind each
-    output, 0 gives each exactly its size. ``items`` limits the different items of the inputs (see ``make_inputs``).
+    ``inputs`` are host arrays by name, by default drawn as declared; ``guard`` is the number of bytes watched behind
+    each output, 0 gives each exactly its size. ``items`` limits the different items of the inputs (see ``make_inputs``).
+    ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a very large case.
     What is refused is refused before anything is allocated; nothing was launched then.
     """
 
@@ -54,6 +55,7 @@ class Run:
         scalars: Mapping[str, float] | None = None,
         guard: int = GUARD,
         items: int | None = None,
+        units: list[int] | None = None,
     ) -> None:
         self.device, self.build, self.plan, self.scalars = device, build, build.plan, scalars
         self.operator = self.plan.case.variant.operator
@@ -61,7 +63,7 @@ class Run:
             self.inputs = make_inputs(self.operator, self.plan.shape, items=items)
         else:
             self.inputs = given_inputs(build, inputs)
-        self.units = self._units_to_run()
+        self.units = self._units_to_run() if units is None else units
         self.guards: dict[str, Any] = {}
         # Of a sampled run: the number of a launch, a unit, and what was written to each output when it had run.
         self.history: list[tuple[int, int, dict[str, np.ndarray]]] = []
@@ -123,7 +125,7 @@ class Run:
         for number, step in enumerate(self.program.steps):
             for unit in self.units:
                 self.program.launch(step, blocks_of(step.planned, unit, units))
-                self.history.append((number, unit, self._written()))
+                self.history.append((number, unit, self.written()))
 
     def restore(self, poison: int = POISON_BYTE) -> None:
         """Put outputs back into their initial state, poisoned ones with the byte ``poison``."""
@@ -137,7 +139,8 @@ class Run:
             else:
                 self.device.write(self.arrays[array.name], np.resize(contents.tile, planned.size))
 
-    def _written(self) -> dict[str, np.ndarray]:
+    def written(self) -> dict[str, np.ndarray]:
+        """By output, the sorted flat indices of what kernels stored to, on a simulated device."""
         found = {}
         for array in self.operator.outputs:
             written = self.device.written(self.arrays[array.name])
@@ -158,7 +161,8 @@ class Run:
             self._refuse_overrun()
             self._refuse_changed_inputs()
             if self.units is not None:
-                return self._verify_sampled()
+                self._refuse_wrapped()
+                return self.verify_written(self.history[-1][2])
             return self._verify(self.arrays if outputs is None else outputs)
         except WrongAnswerError as error:
             raise WrongAnswerError(f"{self.plan.case}: {error}") from None
@@ -184,17 +188,18 @@ class Run:
     def _download(self, array: Any, planned: PlannedArray, flat: np.ndarray) -> np.ndarray:
         """The elements at flat indices, in their shape."""
         if planned.size <= CHECK_ALL:
-            return self.device.download(array).reshape(-1)[flat]
+            whole: np.ndarray = self.device.download(array).reshape(-1)[flat]
+            return whole
         order = np.argsort(flat, axis=None, kind="stable")
         values = gather(self.device, array, flat.reshape(-1)[order])
         got = np.empty(flat.size, values.dtype)
         got[order] = values
-        return got.reshape(flat.shape)
+        found: np.ndarray = got.reshape(flat.shape)
+        return found
 
-    def _verify_sampled(self) -> Accuracy:
-        """Compare exactly the elements which the sampled units wrote."""
-        written, shape = self.history[-1][2], self.plan.shape
-        self._refuse_wrapped()
+    def verify_written(self, written: Mapping[str, np.ndarray]) -> Accuracy:
+        """Compare exactly the elements which the units that ran have written: sorted flat indices by output."""
+        shape = self.plan.shape
         picked = picked_from(self.plan.arrays, written, self.operator)
         size = max(math.prod(map(len, indices_of(a, shape, picked))) for a in self.operator.arrays)
         if size > COMPARED:
@@ -233,8 +238,8 @@ class Run:
             planned, changed = self.plan.arrays[name], self._first_change(name)
             if changed is not None:
                 raise WrongAnswerError(
-                    f"the kernel changed its input {name}, first {element(name, index_at(planned, changed))}; where that is "
-                    'meant give it role="inout"'
+                    f"the kernel changed its input {name}, first {element(name, index_at(planned, changed))}; where "
+                    'that is meant give it role="inout"'
                 )
 
     def _first_change(self, name: str) -> int | None:
@@ -258,10 +263,8 @@ class Run:
         if array.role == "inout" or array.initial != POISON or not got.size:
             return
         written = self.device.written(output) if output is self.arrays[array.name] else None
-        if written is not None:
-            missing = ~np.isin(flat, written)
-        else:
-            missing = self._still_poisoned(array, planned, got, flat)
+        known = written is not None
+        missing = ~np.isin(flat, written) if known else self._still_poisoned(array, planned, got, flat)
         if missing.any():
             first = index_at(planned, int(flat[missing][0]))
             raise WrongAnswerError(
@@ -285,7 +288,8 @@ class Run:
         self.restore()
         self.program.run()
         self.device.synchronize()
-        return missing & _all_bytes(again, OTHER_POISON)
+        still: np.ndarray = missing & _all_bytes(again, OTHER_POISON)
+        return still
 
     def _refuse_incomplete(
         self, array: Array, planned: PlannedArray, flat: np.ndarray, picked: Mapping[str, Any]
@@ -303,8 +307,8 @@ class Run:
         if missing.size:
             index = index_at(planned, int(missing[0]))
             raise WrongAnswerError(
-                f"{missing.size} values of {array.name} that the blocks which ran have to write were never written, the "
-                f"first is {element(array.name, index)}"
+                f"{missing.size} values of {array.name} that the blocks which ran have to write were never written, "
+                f"the first is {element(array.name, index)}"
             )
 
     def _refuse_wrapped(self) -> None:
@@ -324,8 +328,8 @@ class Run:
                 off = at - (first[0] + unit * step)
                 if off and (off % WRAP == 0 or off * self.plan.arrays[array.name].dtype.itemsize % WRAP == 0):
                     raise WrongAnswerError(
-                        f"unit {unit} of the grid writes {array.name} at element {at}, {abs(off)} off from where the first "
-                        "ones point: its offset is computed in 32 bits"
+                        f"unit {unit} of the grid writes {array.name} at element {at}, {abs(off)} off from where the "
+                        "first ones point: its offset is computed in 32 bits"
                     )
 
     def _first_written(self, name: str) -> dict[int, int]:
@@ -368,8 +372,8 @@ def given_inputs(build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, Co
             raise RefusedError(f"{name} is a {type(host).__name__}, allowed is a numpy.ndarray; nothing was launched")
         if host.shape != planned.shape or host.dtype != planned.dtype:
             raise RefusedError(
-                f"{name} is {host.dtype} of {host.shape}, allowed is {planned.dtype} of {planned.shape} at {plan.shape}; "
-                "nothing was launched"
+                f"{name} is {host.dtype} of {host.shape}, allowed is {planned.dtype} of {planned.shape} at "
+                f"{plan.shape}; nothing was launched"
             )
         found[name] = Contents.of(host)
     return found
