@@ -1,4 +1,4 @@
-"""CUDA events as a :class:`~pytest_roofline.bench.timer.Clock`, and the state of the gpu in which a sample starts.
+"""CUDA events as a :class:`~pytest_roofline.bench.timer.DeviceClock`, and the state in which a sample starts.
 
 One sample is one run of a variant behind queued work: the device is busy when the start event is reached, so what is
 timed is the kernels and not the host's gap. Cold (the default) means an L2 full of clean lines of something else;
@@ -12,19 +12,16 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..build.nvrtc import Image, compile_source
-from ..build.source import Source
 from ..errors import TimerError, UnknownNameError
 from ..run.gpu.device import CudaDevice, translated
+from ..run.gpu.flush import Flush, timing_image
 from .timer import Stamp, Timer, pilot_of, rounds_for
 
 STATES = ("cold", "warm")
-FLUSH_TIMES_L2 = 4
 CALIBRATION_SAMPLES = 101
 CALIBRATION_SPIN_NS = 300_000
 PILOT_SAMPLES = 64
@@ -36,8 +33,16 @@ SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sampl
 LEADS = (4, 5, 6, 7)
 
 Work = Callable[[], None]
-# Gives the work of the next sample, with its inputs in place (see Placements).
-Series = Callable[[], Work]
+
+
+class Series(Protocol):
+    """The samples of one benchmark (see Placements)."""
+
+    def __call__(self) -> Work:
+        """The work of the next sample, with its inputs in place."""
+
+    def restore(self) -> None:
+        """Put the inputs of the last sample back in place, where the work has changed them."""
 
 
 class EventClock:
@@ -58,23 +63,6 @@ class EventClock:
 
     def reached(self, mark: Any) -> bool:
         return bool(mark.done)
-
-
-class Flush:
-    """Fills the L2 cache with clean lines of a buffer of its own, several times as large; queued when called."""
-
-    def __init__(self, device: CudaDevice) -> None:
-        self.device = device
-        self.kernel = device.load(timing_image(device), "roofline_flush")
-        count = FLUSH_TIMES_L2 * device.gpu.l2_bytes // 16
-        self.args = (device.empty((count * 4,), "float32"), np.int64(count), device.empty((1,), "float32"))
-
-    def __call__(self) -> None:
-        self.device.launch(self.kernel, (8 * self.device.gpu.sms, 1, 1), (256, 1, 1), self.args, 0)
-
-
-def timing_image(device: CudaDevice) -> Image:
-    return compile_source(Source.read(Path(__file__).with_name("timing.cu")), device.arch)
 
 
 class Stopwatch:
@@ -133,6 +121,7 @@ class Stopwatch:
             self._flush()
         elif state == "warm":
             work()
+            series.restore()
         else:
             raise UnknownNameError(f"there is no state {state!r}; choose from {', '.join(STATES)}")
         self._keep_busy()

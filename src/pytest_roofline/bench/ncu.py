@@ -16,11 +16,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from ..errors import CountersError
 from ..run.gpu.child import ChildResult, Counted, counting_job, run_child
-from ..sanitize.compute_sanitizer import toolkits
+from ..run.gpu.toolkit import toolkits
+from .record import Record
 
 NSIGHT = Path("/opt/nvidia/nsight-compute")
 REPEATS = 3
@@ -96,7 +96,7 @@ def count(ncu: Path, suite: Path, cases: Sequence[Counted], device: int = 0) -> 
     found = parse(text, job.launches)
     results, at = [], 0
     for case in cases:
-        size = len(case.variant.launches)
+        size = len(case.build.plan.launches)
         runs = [found[at + size * (1 + n) :][:size] for n in range(REPEATS)]
         results.append(tuple(_medians(same) for same in zip(*runs, strict=True)))
         at += size * (1 + REPEATS)
@@ -147,14 +147,13 @@ def _medians(same: Sequence[Counters]) -> Counters:
     return Counters(**{f.name: statistics.median(getattr(one, f.name) for one in same) for f in fields(Counters)})
 
 
-def record(launches: Sequence[Counters], info: Mapping[str, Any]) -> dict[str, float]:
-    """What is added to the extra_info of a benchmark: the sums over its launches."""
-    elements = info["rows"] * info["columns"]
+def counted(record: Record, launches: Sequence[Counters]) -> Record:
+    """The record of a benchmark with the sums over its launches."""
     read, written = sum(one.dram_read for one in launches), sum(one.dram_written for one in launches)
-    return {
-        "dram_read_bytes": read,
-        "dram_written_bytes": written,
-        "dram_per_row_n": (read + written) / elements,
-        "l2_sectors": sum(one.l2_sectors for one in launches),
-        "ncu_us": sum(one.nanoseconds for one in launches) / 1e3,
-    }
+    return record.replace(
+        dram_read_bytes=read,
+        dram_written_bytes=written,
+        dram_per_element=(read + written) / record.elements,
+        l2_sectors=sum(one.l2_sectors for one in launches),
+        ncu_us=sum(one.nanoseconds for one in launches) / 1e3,
+    )

@@ -1,182 +1,253 @@
-"""What is kept of a measurement: pytest-benchmark's extra_info, documented in README under "What is recorded"."""
+"""What is kept of a benchmark: one typed record. Its fields name the keys of pytest-benchmark's extra_info."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import statistics
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from ..build.nvrtc import compiler
-from ..declare.suite import Variant
-from ..model.facts import HOST_LATE, OVER_PEAK, REUSE, SHORT, THROTTLED, Facts, gbs, ledger_seconds
-from ..run.check import Accuracy
-from ..run.gpu.device import CudaDevice
-from .telemetry import Telemetry
-from .timer import standard_error
+from ..errors import BaselineError
 
 Value = float | int | str | bool | None
-SHORT_OVERHEAD = 0.1  # share of the time from which the events' overhead is marked
-LATE_SHARE = 0.05  # share of samples in which the device waited for the host, from which it is marked
+COUNT, EXTENT, REASON = "count.", "extent.", ".reason"
+SEPARATOR = ", "
+
+
+def key(unit: str, doc: str, default: Any = None) -> Any:
+    """A field of a record, with its unit ("" where it has none) and what it means."""
+    metadata = {"unit": unit, "doc": doc}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """Samples of a variant in seconds, ``overhead`` of the events taken off, and all that qualifies them.
+class LaunchRecord:
+    """One launch of a benchmark; its keys are KERNEL.name, and those of its counters count.KERNEL.name."""
 
-    ``late`` counts samples in which the device waited for the host; ``baseline_time`` is the measurement of the
-    family's first variant (``baseline``) at this shape and state, None where it was not timed before.
+    kernel: str
+    registers: int | None = key("", "registers a thread, as compiled")
+    spill_bytes: int | None = key("bytes", "spill stores and loads a thread")
+    stack_bytes: int | None = key("bytes", "local memory a thread")
+    shared_bytes: int | None = key("bytes", "static and dynamic shared memory a block")
+    blocks_per_sm: int | None = key("", "blocks that an SM holds at once")
+    occupancy_percent: float | None = key("%", "warps resident on an SM, of those it has room for")
+    occupancy_limit: str | None = key("", "what stops one more block")
+    waves: float | None = key("", "blocks of the grid over blocks resident at once")
+    sol_us: float | None = key("us", "speed of light of the launch")
+    sol_bound: str | None = key("", "the ceiling that binds it")
+    coalescing_percent: Mapping[str, float] = key(
+        "%", "by array: distinct bytes a warp of the bytes of its sectors", {}
+    )
+    counters: Mapping[str, int] = key(
+        "",
+        "counts of the whole grid, simulated: ARRAY.requests, .bytes, .sectors, shared.wavefronts, issued.CLASS (warp "
+        "instructions), special_lanes",
+        {},
+    )
+
+
+@dataclass(frozen=True)
+class Record:
+    """One benchmark: what ran, how long it took or would take at least, and what qualifies the number.
+
+    Numbers are finite; what could not be read or was not measured is None.
     """
 
-    facts: Facts
-    baseline: Variant
-    accuracy: Accuracy
-    samples: tuple[float, ...]
-    state: str
-    overhead: float
-    late: int
-    copy_gbs: float
-    telemetry: Telemetry
-    device: CudaDevice
-    baseline_time: Measurement | None
+    evidence: str = key("", "measured or simulated", "")
+    label: str = key("", "what a modelled time is, empty for a measured one", "")
+    operator: str = key("", "what is computed", "")
+    variant: str = key("", "the implementation", "")
+    shape: str = key("", "the extents, short", "")
+    extents: Mapping[str, int] = key("", "each extent, under extent.NAME", {})
+    dtype: str = key("", "type of the elements", "")
+    state: str = key("", "L2 before each sample: cold or warm", "")
+    median_us: float | None = key("us", "median, overhead taken off; simulated: the speed of light")
+    median_error_percent: float | None = key("%", "standard error of the median, as reached")
+    event_overhead_us: float | None = key("us", "what was taken off each sample")
+    host_late_percent: float | None = key("%", "samples in which the device waited for the host")
+    bytes_moved: int | None = key("bytes", "what the variant must read and write if no cache serves anything")
+    bytes_per_element: float | None = key("bytes", "bytes moved for each element of the largest output")
+    moved: str | None = key("", "the bytes moved, in words")
+    gbs: float | None = key("GB/s", "bytes moved over the time")
+    mbu_percent: float | None = key("%", "GB/s of the peak")
+    peak_gbs: float | None = key("GB/s", "theoretical peak bandwidth of the GPU")
+    peak_source: str | None = key("", "where the peak is from")
+    at_peak_us: float | None = key("us", "bytes moved at the peak")
+    sol_us: float | None = key("us", "speed of light: the least time by the model")
+    sol_bound: str | None = key("", "the ceiling that binds it")
+    sol_percent: float | None = key("%", "speed of light over the measured time")
+    model_dram_read_bytes: int | None = key("bytes", "DRAM reads by the model of the L2 cache")
+    model_dram_written_bytes: int | None = key("bytes", "DRAM writes by the model of the L2 cache")
+    model_dram_per_element: float | None = key("bytes", "both for each element of the largest output")
+    copy_gbs: float | None = key("GB/s", "device-to-device copy of the footprint")
+    copy_percent_of_peak: float | None = key("%", "that copy of the peak")
+    baseline: str | None = key("", "the operator's first variant")
+    speedup: float | None = key("", "the baseline's time over this one, if it ran before")
+    speedup_valid: bool | None = key("", "false where the baseline had help from L2")
+    ideal_speedup: float | None = key("", "the same by bytes moved")
+    footprint_bytes: int | None = key("bytes", "all distinct arrays among those moved")
+    l2_bytes: int | None = key("bytes", "the GPU's L2 cache")
+    reuse: str | None = key("", "repeated reads with their reuse distances")
+    notes: tuple[str, ...] = key("", "what qualifies the number", ())
+    metric_valid: bool | None = key("", "false where bandwidth means nothing: fits L2, over 100 %, reuse in L2")
+    max_error: float | None = key("", "largest absolute error of the check")
+    max_error_of_tolerance: float | None = key("", "largest error as a share of what was allowed")
+    not_checked: str | None = key("", "why the answer was not checked, where it was not")
+    registers: int | None = key("", "the most of all launches")
+    spill_bytes: int | None = key("bytes", "the most of all launches")
+    stack_bytes: int | None = key("bytes", "the most of all launches")
+    blocks_per_sm: int | None = key("", "the least of all launches")
+    occupancy_percent: float | None = key("%", "the least of all launches")
+    waves: float | None = key("", "the least of all launches")
+    dram_read_bytes: float | None = key("bytes", "as ncu counts them (--roofline-counters)")
+    dram_written_bytes: float | None = key("bytes", "as ncu counts them")
+    dram_per_element: float | None = key("bytes", "both for each element of the largest output")
+    l2_sectors: float | None = key("", "32-byte sectors through L2, as ncu counts them")
+    ncu_us: float | None = key("us", "duration by ncu")
+    gpu: str = key("", "name of the GPU", "")
+    arch: str = key("", "its architecture", "")
+    driver: str | None = key("", "version of the driver")
+    driver_cuda: str | None = key("", "CUDA version of the driver")
+    cupy: str | None = key("", "version of CuPy")
+    compiler: str = key("", "the compiler and its version", "")
+    sm_clock_mhz: float | None = key("MHz", "SM clock after the run")
+    memory_clock_mhz: float | None = key("MHz", "memory clock after the run")
+    power_limit_w: float | None = key("W", "power limit")
+    throttle: str | None = key("", 'reasons that lowered the clocks, or "none"')
+    launches: tuple[LaunchRecord, ...] = ()
 
     @property
-    def median(self) -> float:
-        return float(statistics.median(self.samples))
+    def case(self) -> str:
+        return f"{self.variant} {self.shape}"
 
     @property
-    def gbs(self) -> float:
-        return gbs(self.facts.variant.ledger_bytes(self.facts.shape), self.median)
+    def elements(self) -> float:
+        """Elements of the largest output."""
+        return (self.bytes_moved or 0) / (self.bytes_per_element or 1)
 
-    @property
-    def mbu_percent(self) -> float:
-        return 100 * self.gbs / self.facts.gpu.peak_gbs
+    def extra_info(self) -> dict[str, Value]:
+        """The keys and values for pytest-benchmark: finite Python numbers, texts, booleans or null.
 
-    @property
-    def late_share(self) -> float:
-        return self.late / len(self.samples)
+        A number that was not finite is null, with the reason beside it: JSON has neither.
+        """
+        found: dict[str, Value] = {}
+        for one in plain_fields(Record):
+            value = getattr(self, one.name)
+            if one.name == "extents":
+                found |= {f"{EXTENT}{name}": extent for name, extent in value.items()}
+            else:
+                found |= finite(one.name, SEPARATOR.join(value) if isinstance(value, tuple) else value)
+        found["kernels"] = SEPARATOR.join(launch.kernel for launch in self.launches)
+        for launch in self.launches:
+            found |= _launch_info(launch)
+        return found
 
-    @property
-    def speedup(self) -> float | None:
-        if self.facts.variant.name == self.baseline.name:
-            return 1.0
-        return None if self.baseline_time is None else self.baseline_time.median / self.median
+    @classmethod
+    def read(cls, info: Any) -> Record:
+        """The record that :meth:`extra_info` wrote.
 
-    def marks(self) -> list[str]:
-        """The marks of :data:`pytest_roofline.model.facts.MARKS` that apply."""
-        more = {
-            OVER_PEAK: self.mbu_percent > 100,
-            THROTTLED: bool(self.telemetry.throttle),
-            SHORT: self.overhead > SHORT_OVERHEAD * self.median,
-            HOST_LATE: self.late_share > LATE_SHARE,
-        }
-        return self.facts.marks() + [mark for mark, applies in more.items() if applies]
+        Errors: :class:`BaselineError` with the key that is missing or of another type.
+        """
+        if not isinstance(info, Mapping):
+            raise BaselineError(f"extra_info is a {type(info).__name__}, wanted an object with the keys of a record")
+        values: dict[str, Any] = {}
+        for one in plain_fields(Record):
+            if one.name == "extents":
+                values["extents"] = {k.removeprefix(EXTENT): v for k, v in info.items() if k.startswith(EXTENT)}
+                continue
+            value = info.get(one.name, MISSING)
+            if value is MISSING:
+                raise BaselineError(f"extra_info has no {one.name!r}: it is not of this version; save a new baseline")
+            values[one.name] = _checked(one, value)
+        kernels = [name for name in str(info.get("kernels") or "").split(SEPARATOR) if name]
+        return cls(**values, launches=tuple(_launch_of(kernel, info) for kernel in kernels))
 
-    def record(self) -> dict[str, Value]:
-        """Finite Python numbers, strings and booleans, or None where something could not be read."""
-        return finite(self._timing() | self._traffic() | self._qualities() | self._launches() | self._machine())
+    def counters(self) -> dict[str, int]:
+        """Exact counts by KERNEL.name."""
+        return {f"{one.kernel}.{name}": n for one in self.launches for name, n in one.counters.items()}
 
-    def _timing(self) -> dict[str, Value]:
-        variant, shape = self.facts.variant, self.facts.shape
-        error = standard_error(self.samples)
-        return {
-            "evidence": self.device.evidence,
-            "operator": variant.operator.name,
-            "variant": variant.name,
-            "rows": shape.M,
-            "columns": shape.N,
-            "dtype": shape.dtype,
-            "state": self.state,
-            "median_us": self.median * 1e6,
-            "median_error_percent": None if error is None else 100 * error / self.median,
-            "event_overhead_us": self.overhead * 1e6,
-            "host_late_percent": 100 * self.late_share,
-        }
-
-    def _traffic(self) -> dict[str, Value]:
-        variant, shape, gpu = self.facts.variant, self.facts.shape, self.facts.gpu
-        ledger = variant.ledger_bytes(shape)
-        distances = [f"{r.array} {r.where}: {r.distance_bytes / 1e6:.1f} MB" for r in self.facts.reuses]
-        return {
-            "ledger_bytes": ledger,
-            "ledger_per_row_n": variant.ledger_per_row(shape),
-            "ledger": variant.ledger_words(),
-            "gbs": self.gbs,
-            "mbu_percent": self.mbu_percent,
-            "peak_gbs": gpu.peak_gbs,
-            "peak_source": gpu.source,
-            "ledger_us": ledger_seconds(variant, shape, gpu) * 1e6,
-            "copy_gbs": self.copy_gbs,
-            "copy_percent_of_peak": 100 * self.copy_gbs / gpu.peak_gbs,
-            "baseline": self.baseline.name,
-            "speedup": self.speedup,
-            "speedup_valid": self.baseline_time is None or not self.baseline_time.facts.reuse_fits_l2,
-            "ideal_speedup": self.baseline.ledger_bytes(shape) / ledger,
-            "footprint_bytes": variant.footprint_bytes(shape),
-            "l2_bytes": gpu.l2_bytes,
-            "reuse": "; ".join(distances) or None,
-        }
-
-    def _qualities(self) -> dict[str, Value]:
-        marks = self.marks()
-        return {
-            "marks": ", ".join(marks),
-            "metric_valid": not {OVER_PEAK, REUSE} & {*marks} and not self.facts.fits_l2,
-            "max_error": self.accuracy.absolute,
-            "max_error_of_tolerance": self.accuracy.of_tolerance,
-        }
-
-    def _launches(self) -> dict[str, Value]:
-        """The worst of all launches under plain names, and each launch under kernel.name."""
-        launches = self.facts.launches
-        info: dict[str, Value] = {
-            "registers": max(f.resources.registers for f in launches),
-            "spill_bytes": max(f.resources.spill_stores + f.resources.spill_loads for f in launches),
-            "stack_bytes": max(f.resources.stack_bytes for f in launches),
-            "blocks_per_sm": min(f.occupancy.blocks for f in launches),
-            "occupancy_percent": 100 * min(f.occupancy.fraction for f in launches),
-            "grid_fill": self.facts.grid_fill,
-        }
-        for figure in launches:
-            kernel = figure.launch.kernel
-            info |= {
-                f"{kernel}.registers": figure.resources.registers,
-                f"{kernel}.blocks_per_sm": figure.occupancy.blocks,
-                f"{kernel}.occupancy_percent": 100 * figure.occupancy.fraction,
-                f"{kernel}.occupancy_limit": figure.occupancy.limited_by,
-                f"{kernel}.grid_fill": figure.grid_fill,
-            }
-        return info
-
-    def _machine(self) -> dict[str, Value]:
-        seen = self.telemetry
-        return {
-            "gpu": self.device.name,
-            "arch": self.device.arch,
-            "driver": seen.driver,
-            "driver_cuda": self.device.versions["driver_cuda"],
-            "cupy": self.device.versions["cupy"],
-            "compiler": compiler(),
-            "sm_clock_mhz": seen.sm_clock_mhz,
-            "memory_clock_mhz": seen.memory_clock_mhz,
-            "power_limit_w": seen.power_limit_w,
-            "throttle": None if seen.throttle is None else ", ".join(seen.throttle) or "none",
-        }
+    def replace(self, **changes: Any) -> Record:
+        return dataclasses.replace(self, **changes)
 
 
-def finite(info: dict[str, Value]) -> dict[str, Value]:
-    """``info`` with every number that is not finite as None and the reason beside it, for JSON has neither.
+MISSING = object()
+
+
+def plain_fields(of: type) -> Iterator[dataclasses.Field[Any]]:
+    """The fields that are keys of their own."""
+    return (one for one in fields(of) if one.metadata and one.name not in ("counters", "coalescing_percent"))
+
+
+def reference() -> list[tuple[str, str, str]]:
+    """Every key with its unit and what it means, in order: what the documentation's table is made of."""
+    rows = [
+        ("extent.NAME" if one.name == "extents" else one.name, one.metadata["unit"], one.metadata["doc"])
+        for one in plain_fields(Record)
+    ]
+    rows.append(("kernels", "", "the launches, in order"))
+    for one in fields(LaunchRecord):
+        if one.metadata:
+            name = {"counters": f"{COUNT}KERNEL.NAME", "coalescing_percent": "KERNEL.ARRAY.coalescing_percent"}
+            rows.append((name.get(one.name, f"KERNEL.{one.name}"), one.metadata["unit"], one.metadata["doc"]))
+    return rows
+
+
+def finite(name: str, value: Any) -> dict[str, Value]:
+    """``value`` under ``name``; a number that is not finite as None, with the reason beside it.
 
     NumPy scalars become Python numbers: pytest-benchmark would write them as the string "UNSERIALIZABLE".
     """
-    clean: dict[str, Value] = {}
-    for key, value in info.items():
-        plain: Any = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, float) and not math.isfinite(plain):
-            clean[key] = None
-            clean[f"{key}.reason"] = f"was {plain!r}"
-        else:
-            clean[key] = plain
-    return clean
+    plain: Any = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return {name: None, f"{name}{REASON}": f"was {plain!r}"}
+    return {name: plain}
+
+
+def _launch_info(launch: LaunchRecord) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for one in plain_fields(LaunchRecord):
+        found |= finite(f"{launch.kernel}.{one.name}", getattr(launch, one.name))
+    for name, percent in launch.coalescing_percent.items():
+        found |= finite(f"{launch.kernel}.{name}.coalescing_percent", percent)
+    return found | {f"{COUNT}{launch.kernel}.{name}": number for name, number in launch.counters.items()}
+
+
+def _launch_of(kernel: str, info: Mapping[str, Any]) -> LaunchRecord:
+    values = {one.name: info.get(f"{kernel}.{one.name}") for one in plain_fields(LaunchRecord)}
+    prefix, ending = f"{kernel}.", ".coalescing_percent"
+    coalescing = {
+        name[len(prefix) : -len(ending)]: value
+        for name, value in info.items()
+        if name.startswith(prefix) and name.endswith(ending)
+    }
+    prefix = f"{COUNT}{kernel}."
+    counters = {name.removeprefix(prefix): n for name, n in info.items() if name.startswith(prefix)}
+    if loose := [name for name, n in counters.items() if isinstance(n, bool) or not isinstance(n, int)]:
+        raise BaselineError(f"extra_info has {counters[loose[0]]!r} for {prefix}{loose[0]}, wanted a whole number")
+    return LaunchRecord(kernel, **values, coalescing_percent=coalescing, counters=counters)
+
+
+# By the annotation of a field: what a value read from JSON may be.
+ALLOWED: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int | None": (int, type(None)),
+    "float | None": (int, float, type(None)),
+    "str | None": (str, type(None)),
+    "bool | None": (bool, type(None)),
+    "tuple[str, ...]": (str,),
+}
+
+
+def _checked(one: dataclasses.Field[Any], value: Any) -> Any:
+    allowed = ALLOWED[str(one.type)]
+    boolean = isinstance(value, bool) and bool not in allowed
+    if not isinstance(value, allowed) or boolean or (isinstance(value, float) and not math.isfinite(value)):
+        raise BaselineError(f"extra_info has {value!r} for {one.name!r}, wanted {one.type}")
+    if str(one.type).startswith("tuple"):
+        return tuple(part for part in str(value).split(SEPARATOR) if part)
+    return value

@@ -21,7 +21,7 @@ MEDIAN_FACTOR = math.sqrt(math.pi / 2)
 IQR_OF_SIGMA = 1.349
 
 
-class Clock(Protocol):
+class DeviceClock(Protocol):
     """A device's clock: records marks in the order of the queued work."""
 
     def record(self) -> Any: ...
@@ -39,7 +39,7 @@ class Timer:
     device had to wait for the host, and the duration holds that gap too.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: DeviceClock) -> None:
         self.clock = clock
         self.overhead = 0.0
         self.late = 0

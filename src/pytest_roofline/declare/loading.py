@@ -42,7 +42,7 @@ def load(path: Path | str) -> Suite:
     suite = getattr(module, "SUITE", None)
     if not isinstance(suite, Suite):
         raise DeclarationError(f"{path} must bind SUITE to a pytest_roofline.Suite, found {type(suite).__name__}")
-    suite = suite.at(path.parent)
+    suite = suite.at(path)
     if missing := sorted({s for variant in suite for s in variant.sources() if not (suite.root / s).is_file()}):
         raise DeclarationError(f"declared, but not there under {suite.root}: {', '.join(missing)}")
     return suite

@@ -55,6 +55,7 @@ class Suite:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     root: Path = field(default=Path(), compare=False)
+    file: Path = field(default=Path(), compare=False)  # that declares it; loading sets both
 
     def __post_init__(self) -> None:
         require_tuple("the suite: variants", self.variants)
@@ -185,10 +186,10 @@ class Suite:
         """The variants of ``operator`` whose limits allow ``shape``."""
         return tuple(one for one in self.family(operator) if not one.broken_limit(shape))
 
-    def at(self, root: Path) -> Suite:
-        """The suite as declared in the folder ``root``, to which sources are relative."""
-        variants = tuple(dataclasses.replace(variant, root=root) for variant in self.variants)
-        return dataclasses.replace(self, variants=variants, root=root)
+    def at(self, file: Path) -> Suite:
+        """The suite as declared in ``file``, beside which its sources lie."""
+        variants = tuple(dataclasses.replace(variant, root=file.parent) for variant in self.variants)
+        return dataclasses.replace(self, variants=variants, root=file.parent, file=file)
 
     def __iter__(self) -> Iterator[Variant]:
         return iter(self.variants)

@@ -1,78 +1,78 @@
-"""Sanitizer checks of a session: simulated, and on a GPU machine by compute-sanitizer too."""
+"""Checks for races, memory, initialisation and barriers: simulated, and on a GPU machine by compute-sanitizer too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..build.nvrtc import Image
-from ..declare.suite import Shape, Variant, lacking
-from ..errors import CompileError, SanitizerNotFoundError, UnknownNameError
-from ..run.check import images_of
+from ..build.source import Source
+from ..devices import Devices
+from ..errors import CompileError, NotCheckedError, RefusedError, SanitizerNotFoundError, UnknownNameError
+from ..run.build import Build, compiled
+from ..run.case import Case
 from ..run.device import SIMULATED
-from ..run.gpu.child import ChildJob, variant_job
+from ..run.gpu.child import ChildJob, case_job
+from ..run.plan import Plan
 from . import compute_sanitizer as sanitizer
 from .report import CLEAN, FINDINGS, Report
-from .simulated import agreed
-
-if TYPE_CHECKING:
-    from ..plugin.session import Session
+from .simulated import Simulator, agreed
 
 VOLATILE = "volatile shared memory"
-Call = tuple[Variant, str, Shape, bool, Mapping[str, Image] | None]
+Call = tuple[Case, str, bool, Mapping[str, Image] | None]
 
 
-@dataclass(frozen=True)
-class Sanitizing:
-    """See the module."""
+@dataclass
+class Checks:
+    """The checks of a process. ``find`` gives compute-sanitizer, or :class:`SanitizerNotFoundError`."""
 
-    session: Session
+    devices: Devices
+    find: Callable[[], sanitizer.Sanitizer]
+    simulated: Simulator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.simulated = Simulator(self.devices.fresh_simulator)
 
     def check(
-        self,
-        variant: Variant,
-        which: str,
-        shape: Shape,
-        volatile: bool = False,
-        images: Mapping[str, Image] | None = None,
+        self, case: Case, which: str, volatile: bool = False, images: Mapping[str, Image] | None = None
     ) -> Report:
-        """The check ``which`` of ``variant``: simulated, and on a GPU machine by compute-sanitizer too.
+        """The check ``which`` of ``case``: simulated, and on a GPU machine by compute-sanitizer too.
 
-        ``images`` replace the variant's own sources.
+        ``images`` replace what the case's own sources compile to, ``volatile`` makes all shared memory volatile.
         Errors: :class:`~pytest_roofline.sanitize.simulated.DisagreementError` if the two come to different verdicts,
         :class:`UnknownNameError` for a check that there is not, :class:`CompileError` for the plain build,
         :class:`SanitizerNotFoundError` on a GPU machine without the tool, unless the simulator found something.
         """
         if which not in sanitizer.FLAGS:
             raise UnknownNameError(f"compute-sanitizer has no tool {which!r}; it has {', '.join(sanitizer.FLAGS)}")
-        note = VOLATILE if volatile else ""
-        device = self.session.device_for(variant, shape)
-        variant = variant.at(shape, device.gpu)
+        plan, device = self.devices.plan(case)
         try:
-            images = images or images_of(self.session.suite, variant, device.arch, volatile)
+            build = Build(plan, images or images_of(plan, volatile))
         except CompileError as error:
             if not volatile:
                 raise
-            return sanitizer.does_not_compile(which, f"{variant.name} {shape}", error)
-        simulated = self.session.simulated.check(which, variant, shape, images, device.gpu)
+            return sanitizer.does_not_compile(which, str(case), error)
+        simulated = self.simulated.check(which, build)
         if simulated.verdict == CLEAN:
-            self.session.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
+            self.devices.warnings |= dict.fromkeys(str(finding) for finding in simulated.findings)
         if device.evidence == SIMULATED:
             return simulated
         try:
-            tool = self.session.sanitizer
+            tool = self.find()
         except SanitizerNotFoundError:
             if simulated.verdict == FINDINGS:
                 return simulated
             raise
-        return agreed(tool.check(which, self._job(which, variant, shape, images, note)), simulated)
+        return agreed(tool.check(which, self._job(which, build, volatile)), simulated)
 
-    def _job(self, which: str, variant: Variant, shape: Shape, images: Mapping[str, Image], note: str = "") -> ChildJob:
-        assert self.session.settings.suite is not None
+    def _job(self, which: str, build: Build, volatile: bool) -> ChildJob:
+        suite = build.plan.case.suite
+        if suite is None or not suite.file.is_file():
+            raise NotCheckedError("compute-sanitizer watches a process that loads the suite from its file; it has none")
         verify = which == "memcheck"  # the other tools slow a kernel down, and one answer is enough
-        return variant_job(self.session.settings.suite, variant, shape, images, self.session.cuda.index, verify, note)
+        return case_job(suite.file, build, self.devices.cuda.index, verify, VOLATILE if volatile else "")
 
     @contextmanager
     def ahead(self, calls: Iterable[Call]) -> Iterator[None]:
@@ -80,22 +80,29 @@ class Sanitizing:
 
         Nothing at all where only the simulator checks. What was not asked for in the end is dropped.
         """
-        try:
-            tool = None if self.session.missing else self.session.sanitizer
-        except SanitizerNotFoundError:
-            tool = None
+        tool = None
+        if not self.devices.missing:
+            with suppress(SanitizerNotFoundError):
+                tool = self.find()
         if tool is None:
             yield
             return
-        jobs, gpu = [], self.session.cuda
-        for variant, which, shape, volatile, images in calls:
-            if lacking(variant, shape, gpu.gpu):
-                continue
-            with suppress(CompileError):  # check() says so
-                made = images or images_of(self.session.suite, variant.at(shape, gpu.gpu), gpu.arch, volatile)
-                jobs.append((which, self._job(which, variant, shape, made, VOLATILE if volatile else "")))
+        jobs = []
+        for case, which, volatile, images in calls:
+            with suppress(CompileError, NotCheckedError, RefusedError):  # check() says so
+                plan = Plan(case, self.devices.cuda.gpu)
+                build = Build(plan, images or images_of(plan, volatile))
+                jobs.append((which, self._job(which, build, volatile)))
         tool.start(jobs)
         try:
             yield
         finally:
             tool.stop()
+
+
+def images_of(plan: Plan, volatile: bool = False) -> dict[str, Image]:
+    """Images of the plan's sources, with all shared memory volatile if asked for."""
+    if not volatile:
+        return compiled(plan)
+    root = Path(plan.case.variant.root)
+    return compiled(plan, edit={path: Source.read(root / path).with_volatile_shared() for path in plan.sources()})

@@ -20,15 +20,14 @@ from pathlib import Path
 
 from ..build.nvrtc import cache_directory, compile_source
 from ..build.source import Source
-from ..declare.suite import Shape, Variant
-from ..errors import CompileError, NotCheckedError, RefusedError, RooflineError, SanitizerNotFoundError
+from ..errors import CompileError, NotCheckedError, RooflineError, SanitizerNotFoundError
 from ..run.device import NOT_CHECKED
 from ..run.gpu.child import CANARIES, ChildJob, canary_job, run_child
+from ..run.gpu.toolkit import toolkits
 from .report import CLEAN, ERROR_EXIT_CODE, FINDINGS, PREFIX, Report, judge
 
 NAME = "compute-sanitizer"
 WHEEL, OLD_WHEEL = "nvidia-cuda-sanitizer-api", "nvidia-cuda-sanitizer-api-cu12"
-TOOLKIT = "/usr/local/cuda"
 NOT_COPIED = ("docs", "include", "x86")  # parts of the wheel that the tool does not need to run
 VERSION_LIMIT_S = 30
 LIMIT_S = 120.0
@@ -79,13 +78,6 @@ def find(option: str | None, environ: Mapping[str, str]) -> Tool:
         f"{NAME} was not found. Looked for it in: {'; '.join(tried)}. Install it with: pip install {WHEEL} "
         "(part of the extra cuda13; it serves CUDA 12 installations too), or name one with --roofline-sanitizer PATH"
     )
-
-
-def toolkits(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Where a CUDA toolkit may be: what names the place, and the place, None where nothing is named."""
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        yield f"${name}", environ.get(name)
-    yield TOOLKIT, TOOLKIT
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
@@ -253,16 +245,6 @@ class Sanitizer:
 def does_not_compile(which: str, subject: str, error: RooflineError) -> Report:
     """The report where the volatile build can't be had, as with struct-typed shared memory in a foreign kernel."""
     return Report(which, subject, NOT_CHECKED, f"the volatile build does not compile: {error}")
-
-
-def nearest_shape(variant: Variant, wanted: Shape) -> Shape:
-    """``wanted``, or with the next smaller N (then M) that the variant's limits allow; :class:`RefusedError` if none."""
-    for rows in range(wanted.M, 0, -1):
-        for columns in range(wanted.N, 0, -1):
-            shape = Shape(rows, columns)
-            if variant.broken_limit(shape) is None:
-                return shape
-    raise RefusedError(f"{variant.name} runs no shape up to {wanted}: {'; '.join(map(str, variant.limits))}")
 
 
 def conclude(report: Report, require_gpu: bool) -> str | None:

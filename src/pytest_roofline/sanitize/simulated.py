@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ..build.nvrtc import Image
-from ..declare.suite import Shape, Suite, Variant
 from ..errors import NotCheckedError, RooflineError
 from ..hardware.gpus import Gpu
-from ..run.check import Job
+from ..run.build import Build
 from ..run.device import NOT_CHECKED
+from ..run.run import Run
 from ..sim.device import SimDevice
 from ..sim.observe import findings as sim
 from .report import CLEAN, FINDINGS, Finding, Place, Report
@@ -31,31 +30,29 @@ class DisagreementError(RooflineError, AssertionError):
 
 
 class Simulator:
-    """Runs variants for their findings. One run answers all four checks, so it is kept.
+    """Runs builds for their findings. One run answers all four checks, so it is kept.
 
     ``make`` gives a fresh device for each run: no variable of a module has been touched on it before.
     """
 
-    def __init__(self, make: Callable[[], SimDevice], suite: Suite) -> None:
-        self.make, self.suite = make, suite
+    def __init__(self, make: Callable[[Gpu], SimDevice]) -> None:
+        self.make = make
         self._found: dict[object, tuple[sim.Finding, ...] | str] = {}
 
-    def check(
-        self, which: str, variant: Variant, shape: Shape, images: Mapping[str, Image], gpu: Gpu | None = None
-    ) -> Report:
-        """What ``which`` would look for in ``variant`` at ``shape``, built as ``images``; on ``gpu`` if one is given."""
-        subject = f"{variant.name} {shape}, simulated (PTX of {next(iter(images.values())).arch})"
-        found = self._run(variant, shape, images, gpu)
+    def check(self, which: str, build: Build) -> Report:
+        """What ``which`` would look for in ``build``."""
+        plan = build.plan
+        subject = f"{plan.case}, simulated (PTX of {plan.gpu.arch})"
+        found = self._run(build)
         if isinstance(found, str):
             return Report(which, subject, NOT_CHECKED, found)
         chosen = [finding for finding in found if finding.kind in KINDS[which]]
         errors = sum(finding.severity == sim.ERROR for finding in chosen)
+        hazards = any(finding.kind == sim.RACE and not finding.between_blocks for finding in chosen)
         return Report(
             which,
             subject,
-            FINDINGS
-            if errors or any(finding.kind == sim.RACE and not finding.between_blocks for finding in chosen)
-            else CLEAN,
+            FINDINGS if errors or hazards else CLEAN,
             "",
             tuple(_translated(finding) for finding in chosen),
             displayed=len(chosen),
@@ -63,28 +60,25 @@ class Simulator:
             warnings=len(chosen) - errors,
         )
 
-    def _run(
-        self, variant: Variant, shape: Shape, images: Mapping[str, Image], gpu: Gpu | None
-    ) -> tuple[sim.Finding, ...] | str:
-        key = (variant.name, shape, tuple(image.path for image in images.values()))
+    def _run(self, build: Build) -> tuple[sim.Finding, ...] | str:
+        case = build.plan.case
+        key = (case, build.plan.gpu, tuple(image.path for image in build.images.values()))
         if key not in self._found:
             try:
-                found = dict.fromkeys(self._findings(variant, shape, images, gpu, reverse=False))
-                if any(launch.cluster > 1 for launch in variant.launches):  # which block of a cluster is first is luck
-                    found |= dict.fromkeys(self._findings(variant, shape, images, gpu, reverse=True))
+                found = dict.fromkeys(self._findings(build, reverse=False))
+                if any(
+                    launch.cluster > 1 for launch in build.plan.launches
+                ):  # which block of a cluster is first is luck
+                    found |= dict.fromkeys(self._findings(build, reverse=True))
                 self._found[key] = tuple(found)
             except NotCheckedError as error:
                 self._found[key] = str(error)
         return self._found[key]
 
-    def _findings(
-        self, variant: Variant, shape: Shape, images: Mapping[str, Image], gpu: Gpu | None, reverse: bool
-    ) -> tuple[sim.Finding, ...]:
-        device = self.make()
-        if gpu is not None and device.arch != gpu.arch:
-            device = SimDevice(gpu)
+    def _findings(self, build: Build, reverse: bool) -> tuple[sim.Finding, ...]:
+        device = self.make(build.plan.gpu)
         device.reverse = reverse or device.reverse
-        Job(device, self.suite, variant, shape, images=images, guard=0).run()
+        Run(device, build, guard=0).run()
         return device.take_findings()
 
 

@@ -1,7 +1,7 @@
-"""The small program that runs one variant, or one planted defect, in a process of its own, and the code that starts it.
+"""The small program that runs one case, or one planted defect, in a process of its own, and the code that starts it.
 
-``python -m pytest_roofline.run.gpu.child JOB.json`` launches what the job file names and prints one line of proof. It is
-what compute-sanitizer watches (never pytest itself), and where a kernel that may fault runs without taking the
+``python -m pytest_roofline.run.gpu.child JOB.json`` launches what the job file names and prints one line of proof. It
+is what compute-sanitizer watches (never pytest itself), and where a kernel that may fault runs without taking the
 session's CUDA context with it. Exit code: 0 when the launches ran, 3 when they did not.
 """
 
@@ -26,12 +26,17 @@ import numpy as np
 
 from ...bench.events import Flush
 from ...build.nvrtc import Image, load_image
-from ...declare import loading as declaration
-from ...declare.suite import Shape, Variant
+from ...declare.loading import load
+from ...declare.shape import Shape
 from ...errors import DeviceError, WrongAnswerError
-from ..check import Job
+from ...hardware.dtypes import dtype_of
+from ..build import Build
+from ..case import Case
 from ..device import Device
+from ..plan import Plan
+from ..run import Run
 from .device import CudaDevice, import_cupy
+from .flush import Flush
 
 MARK = "roofline-child: "
 RAN, DID_NOT_RUN, USAGE, NOT_STARTED = 0, 3, 2, 127
@@ -54,12 +59,10 @@ class ChildJob:
 
 @dataclass(frozen=True)
 class Counted:
-    """A variant at a shape whose memory traffic is to be counted, from a cold or a warm L2 cache."""
+    """A build whose memory traffic is to be counted, from a cold or a warm L2 cache."""
 
-    variant: Variant
-    shape: Shape
+    build: Build
     state: str
-    images: Mapping[str, Image]
 
 
 @dataclass(frozen=True)
@@ -83,28 +86,22 @@ class ChildResult:
     timed_out: bool
 
 
-def variant_job(
-    suite_path: Path,
-    variant: Variant,
-    shape: Shape,
-    images: Mapping[str, Image],
-    device: int = 0,
-    verify: bool = True,
-    note: str = "",
-) -> ChildJob:
-    """A job that runs ``variant`` once at ``shape`` from compiled ``images`` (by the declaration's path)."""
-    fields = {
-        "suite": str(suite_path.resolve()),
-        "variant": variant.name,
-        "M": shape.M,
-        "N": shape.N,
-        "dtype": shape.dtype,
-        "images": {source: str(image.path.resolve()) for source, image in images.items()},
-        "device": device,
-        "verify": verify,
+def case_fields(build: Build) -> dict[str, Any]:
+    """What a child needs to build the case again from its images."""
+    case = build.plan.case
+    return {
+        "variant": case.variant.name,
+        "extents": dict(case.shape.extents),
+        "dtype": case.shape.dtype,
+        "images": {source: str(image.path.resolve()) for source, image in build.images.items()},
     }
-    label = f"{variant.name} {shape}" + (f" ({note})" if note else "")
-    return ChildJob(label, tuple(launch.kernel for launch in variant.launches), fields)
+
+
+def case_job(suite: Path, build: Build, device: int = 0, verify: bool = True, note: str = "") -> ChildJob:
+    """A job that runs ``build`` once; ``suite`` is the path of the declaration."""
+    fields = {"suite": str(suite.resolve()), **case_fields(build), "device": device, "verify": verify}
+    label = str(build.plan.case) + (f" ({note})" if note else "")
+    return ChildJob(label, tuple(launch.kernel for launch in build.plan.launches), fields)
 
 
 def canary_job(kind: str, image: Image, device: int = 0) -> ChildJob:
@@ -113,25 +110,15 @@ def canary_job(kind: str, image: Image, device: int = 0) -> ChildJob:
     return ChildJob(f"planted defect {kind!r}", (CANARIES[kind],), fields)
 
 
-def counting_job(suite_path: Path, cases: Sequence[Counted], device: int = 0, repeats: int = 3) -> ChildJob:
+def counting_job(suite: Path, cases: Sequence[Counted], device: int = 0, repeats: int = 3) -> ChildJob:
     """A job that runs each case once and then ``repeats`` times from its state of the L2 cache, for a profiler."""
     fields = {
-        "suite": str(suite_path.resolve()),
-        "counted": [
-            {
-                "variant": case.variant.name,
-                "M": case.shape.M,
-                "N": case.shape.N,
-                "dtype": case.shape.dtype,
-                "state": case.state,
-                "images": {source: str(image.path.resolve()) for source, image in case.images.items()},
-            }
-            for case in cases
-        ],
+        "suite": str(suite.resolve()),
+        "counted": [{**case_fields(case.build), "state": case.state} for case in cases],
         "repeats": repeats,
         "device": device,
     }
-    launches = [launch.kernel for case in cases for _ in range(1 + repeats) for launch in case.variant.launches]
+    launches = [one.kernel for case in cases for _ in range(1 + repeats) for one in case.build.plan.launches]
     return ChildJob(f"{len(cases)} cases", tuple(launches), fields)
 
 
@@ -206,53 +193,57 @@ def read_proof(stdout: str, nonce: str) -> tuple[Proof | None, str]:
 class ExactDevice(CudaDevice):
     """A CUDA device without CuPy's memory pool, so that each array is an allocation of exactly its size.
 
-    In a pool's block one past the end of an array is still inside the allocation. Without ``poison`` new arrays stay
+    In a pool's block one past the end of an array is still inside the allocation. Without ``poisoned`` new arrays stay
     unwritten, for initcheck would take the poison for initialisation.
     """
 
-    def __init__(self, index: int, poison: bool) -> None:
+    def __init__(self, index: int, poisoned: bool) -> None:
         import_cupy().cuda.set_allocator(None)
         super().__init__(index)
-        self.poison = poison
+        self.poisoned = poisoned
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return super().empty(shape, dtype) if self.poison else self.cupy.empty(shape, dtype)
+        return super().empty(shape, dtype) if self.poisoned else self.cupy.empty(shape, dtype_of(dtype))
 
 
 def execute(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
     """Run the job on ``device``. Its arrays are gone on return, before CUDA shuts down."""
     if "counted" in fields:
         return _execute_counted(fields, device)
-    return _execute_canary(fields, device) if "canary" in fields else _execute_variant(fields, device)
+    return _execute_canary(fields, device) if "canary" in fields else _execute_case(fields, device)
+
+
+def _run_of(suite: str, fields: Mapping[str, Any], device: Device) -> Run:
+    """The case of a job file on ``device``, from the images that the job names."""
+    declared = load(Path(suite))
+    case = Case(declared.variant(fields["variant"]), shape_of(fields), declared)
+    images = {source: _image(path) for source, path in fields["images"].items()}
+    return Run(device, Build(Plan(case, device.gpu), images), guard=0)
 
 
 def _execute_counted(fields: Mapping[str, Any], device: CudaDevice) -> Proof:
-    suite, flush = declaration.load(Path(fields["suite"])), Flush(device)
+    flush = Flush(device)
     launched: list[str] = []
     for case in fields["counted"]:
-        images = {source: _image(path) for source, path in case["images"].items()}
-        job = Job(device, suite, suite.variant(case["variant"]), _shape(case), images=images, guard=0)
+        run = _run_of(fields["suite"], case, device)
         for repeat in range(1 + fields["repeats"]):
             if repeat and case["state"] == "cold":
                 flush()
-            job.run()
-            launched += [step.launch.kernel for step in job.program.steps]
+            run.run()
+            launched += [step.planned.kernel for step in run.program.steps]
         device.synchronize()
     return Proof(tuple(launched), None, None)
 
 
-def _execute_variant(fields: Mapping[str, Any], device: Device) -> Proof:
-    suite = declaration.load(Path(fields["suite"]))
-    variant, shape = suite.variant(fields["variant"]), _shape(fields)
-    images = {source: _image(path) for source, path in fields["images"].items()}
-    job = Job(device, suite, variant, shape, images=images, guard=0)
-    job.run()
+def _execute_case(fields: Mapping[str, Any], device: Device) -> Proof:
+    run = _run_of(fields["suite"], fields, device)
+    run.run()
     device.synchronize()
-    launched = tuple(step.launch.kernel for step in job.program.steps)
+    launched = tuple(step.planned.kernel for step in run.program.steps)
     if not fields["verify"]:
         return Proof(launched, None, None)
     try:
-        job.verify()
+        run.verify()
     except WrongAnswerError as error:
         return Proof(launched, False, f"wrong answer: {error}")
     return Proof(launched, True, None)
@@ -268,8 +259,8 @@ def _execute_canary(fields: Mapping[str, Any], device: Device) -> Proof:
     return Proof((CANARIES[kind],), None, None)
 
 
-def _shape(fields: Mapping[str, Any]) -> Shape:
-    return Shape(fields["M"], fields["N"], fields["dtype"])
+def shape_of(fields: Mapping[str, Any]) -> Shape:
+    return Shape(dtype=fields["dtype"], **fields["extents"])
 
 
 def _image(path: str) -> Image:
@@ -288,11 +279,11 @@ def main(arguments: Sequence[str]) -> int:
         signal.alarm(fields["alarm_s"])
     try:
         uninit = fields.get("canary") == "uninit"
-        device = ExactDevice(fields["device"], poison=fields.get("poison", True) and not uninit)
+        device = ExactDevice(fields["device"], poisoned=fields.get("poison", True) and not uninit)
         proof = execute(fields, device)
     except Exception as error:  # whatever it was, the parent has to hear of it
         proof = Proof((), None, f"{type(error).__name__}: {error}")
-    shape = str(_shape(fields)) if "M" in fields else None
+    shape = str(shape_of(fields)) if "extents" in fields else None
     variant = fields.get("variant", fields.get("canary"))
     record = {"nonce": fields["nonce"], "variant": variant, "shape": shape, **dataclasses.asdict(proof)}
     print(MARK + json.dumps(record), flush=True)
