@@ -610,8 +610,8 @@ KERNELS = [
         reference=reverse_reference,
         broken=Broken(
             "consumers count only themselves at the barrier",
-            "bar_arrive(EMPTY + workload, THREADS)",
-            "bar_arrive(EMPTY + workload, TILE)",
+            "bar_arrive(EMPTY + stage, THREADS)",
+            "bar_arrive(EMPTY + stage, TILE)",
             "barrier",
         ),
         rtol=1e-6,

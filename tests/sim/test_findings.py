@@ -70,8 +70,8 @@ DEFECTS = [
         "no-address",
         kernel(XY, "y[i] = x[i];"),
         ("x[i]", "1.0f"),
-        (np.uint64(64), Empty(64)),
-        """memory in k: access of 4 bytes at 0x40, where nothing is allocated at k.cu:3, block (0, 0, 0), thread
+        (np.uint64(2**20), Empty(64)),
+        """memory in k: access of 4 bytes at 0x100000, where nothing is allocated at k.cu:3, block (0, 0, 0), thread
         (0, 0, 0), 64 times""",
     ),
     Defect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,37 +104,40 @@ class SimDevice:
         return array
 
     def repeat(self, tile: np.ndarray[Any, Any], shape: tuple[int, ...]) -> SimArray:
+        """A new array of ``shape`` whose element i, counted in C order, is ``tile[i % len(tile)]``."""
+        if tile.ndim != 1 or not tile.size:
+            raise RefusedError(f"a pattern of shape {tile.shape} is refused: it has to be a row of values")
         return self._allocate(shape, tile.dtype, np.ascontiguousarray(tile))
-
-    def write(self, array: SimArray, host: np.ndarray[Any, Any]) -> None:
-        data = np.ascontiguousarray(host, array.dtype).view(np.uint8).ravel()
-        array.allocation.fill(array.pointer - array.allocation.base, data)
-
-    def poison(self, array: SimArray, byte: int) -> None:
-        start = array.pointer - array.allocation.base
-        array.allocation.fill(start, np.full(array.nbytes, byte, np.uint8))
-        array.allocation.init[start : start + array.nbytes] = 0
-
-    def written(self, array: SimArray) -> np.ndarray[Any, Any]:
-        found, size = array.allocation, array.dtype.itemsize
-        start = array.pointer - found.base
-        if found.tile is not None:
-            return np.zeros(0, np.int64)
-        if found.table is None:
-            return np.flatnonzero(found.init[start : start + array.nbytes : size]).astype(np.int64)
-        from .machine.memory import PAGE
-
-        pages = np.flatnonzero(found.table >= 0)
-        at = (pages[:, None] * PAGE + np.arange(PAGE)[None]).ravel()
-        at = at[found.init[found.flat(at)] != 0]
-        at = at[(at >= start) & (at < start + array.nbytes)] - start
-        return np.unique(at // size)
-
-    def fingerprint(self, array: SimArray) -> int:
-        return 0
 
     def download(self, array: SimArray) -> np.ndarray[Any, Any]:
         return array.get()
+
+    def write(self, array: SimArray, host: np.ndarray[Any, Any]) -> None:
+        """Copy ``host`` into ``array``, contiguous and of as many elements of its type, as if it had just been made."""
+        if not array.contiguous or host.dtype != array.dtype or host.size != array.size:
+            raise RefusedError(
+                f"{host.size} {host.dtype} do not go into an array of {array.shape} {array.dtype} with strides "
+                f"{array.strides}, nothing was written: it has to be contiguous, of the same type and size"
+            )
+        array.allocation.fill(array.offset, np.ascontiguousarray(host).reshape(-1).view(np.uint8))
+
+    def poison(self, array: SimArray, byte: int) -> None:
+        """Fill ``array``, which is contiguous, with ``byte``, as if nobody had ever written to it."""
+        if not array.contiguous:
+            raise RefusedError(f"an array with strides {array.strides} is not poisoned: it has to be contiguous")
+        array.allocation.poison(array.offset, array.nbytes, byte)
+
+    def written(self, array: SimArray) -> np.ndarray[Any, Any]:
+        """Sorted flat indices, in C order, of the elements to which kernels stored since the array was made.
+
+        By what they did, whatever the values: plain, atomic and asynchronous stores, also of what was there before.
+        :meth:`write` and :meth:`poison` start anew.
+        """
+        return array.stored()
+
+    def fingerprint(self, array: SimArray) -> int:
+        """How many elements kernels stored to."""
+        return int(array.stored().size)
 
     def view(self, array: Any) -> ArrayView:
         if not isinstance(array, SimArray):
@@ -184,6 +187,7 @@ class SimDevice:
         """Execute at once; ``blocks`` are the linear numbers of those to run, all by default."""
         self._check_launch(kernel, grid, block, shared)
         parameters, pointers = self._parameters(kernel, args)
+        nulls = {name: n for n, (name, *_) in enumerate(kernel.params) if args[n] is None}
         self.arena.begin_launch()
         launch = Launch(
             program=kernel.program,
@@ -194,7 +198,8 @@ class SimDevice:
             arena=self.arena,
             findings=self.findings,
             symbols=kernel.symbols,
-            tracked=self._tracked(kernel, pointers),
+            tracked=self._tracked(kernel, pointers, nulls),
+            nulls=nulls,
             reverse=self.reverse,
             detailed=self.detailed,
             touched=[] if self.tracing else None,
@@ -238,21 +243,21 @@ class SimDevice:
                 pointers[name] = value.allocation
                 extents = "x".join(map(str, value.shape))
                 value.allocation.what = f"argument {number} of {kernel.name} ({extents} {value.dtype})"
-            elif value is None:
-                raw = bytes(8)
             elif isinstance(value, np.generic):
                 raw = value.tobytes()
+            elif value is None:
+                raw = bytes(8)
             else:
                 raise RefusedError(
                     f"{kernel.name}: parameter {number} is a {type(value).__name__}, nothing was launched; give an "
-                    "array of the device or a NumPy scalar of the parameter's type"
+                    "array of the device, a NumPy scalar of the parameter's type, or None for a null pointer"
                 )
             if len(raw) != size:
                 raise DeviceError(f"{kernel.name}: parameter {number} has {size} bytes, {len(raw)} were given")
             data[at : at + size] = raw
         return bytes(data), pointers
 
-    def _tracked(self, kernel: SimKernel, pointers: dict[str, Allocation]) -> set[int]:
+    def _tracked(self, kernel: SimKernel, pointers: dict[str, Allocation], nulls: Collection[str]) -> set[int]:
         """Allocations that the kernel may both read and write, by where its addresses come from."""
         everything = set(self.arena.bases)
         touched: dict[str, set[int]] = {"read": set(), "write": set()}
@@ -265,7 +270,7 @@ class SimDevice:
                 named = {n: pointers[n].base for n in site.pointers if n in pointers}
                 named |= {n: kernel.symbols[n] for n in site.pointers if n in kernel.symbols}
                 # What a call or a struct passed on has another name: then it may be anything.
-                where = set(named.values()) if len(named) == len(site.pointers) else everything
+                where = set(named.values()) if len(named) == len(site.pointers.difference(nulls)) else everything
             touched["write" if base in ("st", "atom", "red") else "read"] |= where
         return touched["read"] & touched["write"]
 

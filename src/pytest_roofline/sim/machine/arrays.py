@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .memory import Allocation
+from ...errors import RefusedError
+from ..isa.floats import Array
+from .memory import KERNEL, Allocation, all_bytes
 
 
 class SimArray:
@@ -61,10 +63,15 @@ class SimArray:
         return len(self.layout)
 
     def __getitem__(self, index: Any) -> SimArray:
-        found = self.layout[index] if isinstance(index, tuple) else self.layout[index, ...]
-        return self._moved(found)
+        given = index if isinstance(index, tuple) else (index,)
+        if not all(one is None or one is ... or isinstance(one, int | np.integer | slice) for one in given):
+            raise RefusedError(f"an index {index!r} of a device's array would be a copy: whole numbers and slices only")
+        whole = any(one is ... for one in given)
+        return self._moved(self.layout[given if whole else (*given, ...)])  # with "..." NumPy gives no scalar
 
     def reshape(self, *shape: Any) -> SimArray:
+        if not self.contiguous:
+            raise RefusedError(f"{self.shape} with strides {self.strides} in another shape would be a copy")
         return self._moved(self.layout.reshape(*shape))
 
     def view(self, dtype: Any) -> SimArray:
@@ -78,3 +85,32 @@ class SimArray:
         raw = np.ascontiguousarray(self.allocation.bytes(self.offset, last))
         found = np.lib.stride_tricks.as_strided(raw[: self.dtype.itemsize].view(self.dtype), self.shape, self.strides)
         return np.array(found)
+
+    def stored(self) -> Array:
+        """Sorted flat indices, in C order, of the elements to any byte of which kernels stored."""
+        if not self.size or not self.allocation.stored:
+            return np.zeros(0, np.int64)
+        if self.allocation.sparse:
+            return self._elements_at(self.allocation.stored_offsets() - self.offset)
+        size = self.dtype.itemsize
+        if self.contiguous and size in (1, 2, 4, 8):
+            flags = self.allocation.init[self.offset : self.offset + self.nbytes].view(f"u{size}")
+            return np.flatnonzero(flags & all_bytes(KERNEL, f"u{size}"))
+        first = self.allocation.init[self.offset :][:1]
+        of_bytes = np.lib.stride_tricks.as_strided(first, (*self.shape, size), (*self.strides, 1))
+        return np.flatnonzero((of_bytes & KERNEL).any(axis=-1))
+
+    def _elements_at(self, offsets: Array) -> Array:
+        """The elements that hold the bytes at ``offsets`` from the first element, sorted and each once."""
+        inside = np.ones(offsets.shape, bool)
+        left, flat = offsets, np.zeros(offsets.shape, np.int64)
+        dims = [d for d in range(len(self.shape)) if self.shape[d] > 1]
+        # Strides of a view are nested: taken from the widest, each leaves what the next divides. Downwards counts back.
+        left = left - sum((self.shape[d] - 1) * self.strides[d] for d in dims if self.strides[d] < 0)
+        for d in sorted(dims, key=lambda d: -abs(self.strides[d])):
+            index, left = np.divmod(left, abs(self.strides[d]))
+            inside &= (index >= 0) & (index < self.shape[d])
+            index = index if self.strides[d] > 0 else self.shape[d] - 1 - index
+            flat += index * math.prod(self.shape[d + 1 :])
+        inside &= (left >= 0) & (left < self.dtype.itemsize)
+        return np.unique(flat[inside])

@@ -65,6 +65,7 @@ class Launch:
     arena: Arena
     findings: Findings
     symbols: dict[str, int]
+    nulls: dict[str, int] = field(default_factory=dict)  # parameters that are null pointers, with their positions
     tracked: set[int] = field(default_factory=set)  # bases of allocations that this launch both reads and writes
     counts: dict[tuple[int, str], Counts] = field(default_factory=dict)
     time: int = 0  # of fences and of what synchronises with them

@@ -9,10 +9,13 @@ import numpy as np
 from ..isa.floats import Array
 from ..observe.findings import MEMORY, UNINITIALISED, Site
 from ..observe.order import Order
-from .memory import Allocation, all_written, atomic, typed_view
+from .atomics import atomic, typed_view
+from .memory import FROM_KERNEL, WRITTEN, Allocation, all_bytes
 
 if TYPE_CHECKING:
     from .execute import Chunk
+
+NULL_BYTES = 2**16  # behind address 0, in which an access is one through a null pointer
 
 
 class Globals:
@@ -73,11 +76,16 @@ class Globals:
             if inside.any():
                 parts.append((inside, found))
         if lost.any():
-            chunk.report(MEMORY, self._outside(int(where[lost][0]), size), (site,), lost)
+            chunk.report(MEMORY, self._outside(site, int(where[lost][0]), size), (site,), lost)
         return parts
 
-    def _outside(self, address: int, size: int) -> str:
+    def _outside(self, site: Site, address: int, size: int) -> str:
         what = f"access of {size} bytes at {address % 2**64:#x}"
+        if 0 <= address < NULL_BYTES:
+            given = [
+                f", argument {n} of {site.kernel}" for name, n in self.launch.nulls.items() if name in site.pointers
+            ]
+            return f"{what}, through a null pointer{''.join(given[:1])}"
         near = self.arena.near(address)
         if near is None:
             return f"{what}, where nothing is allocated"
@@ -134,10 +142,10 @@ class Globals:
             values = [found.data.view(raw)[index]]
         if not found.initialised:
             written = found.init.view(raw)
-            ones = all_written(raw)
+            ones = all_bytes(WRITTEN, raw)
             bad = np.zeros(at.shape, bool)
             for n in range(count):
-                bad |= written[offsets // each + n] != ones
+                bad |= written[offsets // each + n] & ones != ones
             if bad.any():
                 active = self.chunk.broadcast(self._spread(bad, mask) if mask is not None else bad)
                 first = int(at[bad].flat[0])
@@ -164,14 +172,14 @@ class Globals:
             self.order.write(allocation, site, offsets, inside, each * len(values), volatile)
             index = offsets // each
             data, written = allocation.data.view(raw), allocation.init.view(raw)
-            ones = all_written(raw)
+            stored = all_bytes(FROM_KERNEL, raw)
+            allocation.stored = True
             for n, value in enumerate(given):
                 if self.chunk.reverse:
                     data[(index + n).ravel()[::-1]] = value.ravel()[::-1]
                 else:
                     data[index + n if n else index] = value
-                if not allocation.initialised:
-                    written[index + n if n else index] = ones
+                written[index + n if n else index] = stored
 
     def prefetch(self, site: Site, at: Array, size: Array, m: Array | None) -> None:
         """cp.async.bulk.prefetch, a hint that moves nothing here: address and size have to be multiples of 16."""
@@ -198,13 +206,14 @@ class Globals:
             offsets = found.flat(chunk.broadcast(at)[inside] - found.base)
             self.order.update(found, site, offsets, inside, size)
             written = found.init.view(f"u{size}")
-            ones = all_written(f"u{size}")
-            unwritten = written[offsets // size] != ones
+            ones = all_bytes(WRITTEN, f"u{size}")
+            unwritten = written[offsets // size] & ones != ones
             if unwritten.any() and (op != "exch" or keep):
                 active = np.zeros(inside.shape, bool)
                 active[inside] = unwritten
                 chunk.report(UNINITIALISED, f"atomic access to {found.what} where nobody wrote", (site,), active)
-            written[offsets // size] = ones
+            written[offsets // size] = all_bytes(FROM_KERNEL, f"u{size}")
+            found.stored = True
             first, second = (np.ascontiguousarray(chunk.broadcast(v)[inside]) for v in (b, c))
             old = atomic(view, offsets // size, op, run, first, second, keep, chunk.reverse)
             out[inside] = old

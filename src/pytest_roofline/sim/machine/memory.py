@@ -1,39 +1,45 @@
 """Global memory: allocations with guards, poison and shadows.
 
-An address is a number; an allocation knows which of its bytes were written, and within a launch which block wrote or
-read each granule. Large allocations are kept by pages that exist once they are touched.
+An address is a number; an allocation knows which of its bytes were written, which of those by a kernel, and within a
+launch which block wrote or read each granule. Large allocations are kept by pages that exist once they are touched.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ...run.device import POISON
-from ..isa.alu import TABLE
 from ..isa.floats import Array
-from ..isa.operation import DTYPES
 
 BASE = 0x7_0000_0000
 ALIGNMENT = 4096  # bytes; cudaMalloc promises 256, and gives large arrays whole pages
 GAP = 4096  # bytes between allocations that belong to nobody
 SPARSE_ABOVE = 2**28  # bytes from which pages are made when touched
 PAGE = 2**16
+# What a byte of ``init`` holds: that it was written at all, and that a kernel stored to it.
+WRITTEN, KERNEL = 1, 2
+FROM_HOST, FROM_KERNEL = WRITTEN, WRITTEN | KERNEL
 
 
 class Allocation:
-    """``nbytes`` bytes at ``base``. ``what`` describes it in findings; ``tile`` is a pattern that fills it."""
+    """``nbytes`` bytes at ``base``. ``what`` describes it in findings; ``tile`` is a pattern that fills it.
+
+    ``init`` holds for each byte what is known of it: 0 if nobody wrote it, else ``FROM_HOST`` or ``FROM_KERNEL``.
+    """
 
     def __init__(self, base: int, nbytes: int, what: str, tile: Array | None = None, sparse: bool = False) -> None:
         self.base, self.nbytes, self.what, self.tile, self.sparse = base, nbytes, what, tile, sparse
-        self.initialised = tile is not None
+        self.initialised = tile is not None  # all of it, by the host: no read has to be checked
+        self.stored = False  # whether a kernel ever stored to it
         size = 0 if self.sparse else -(-nbytes // 16) * 16
         self.data = np.full(size, POISON, np.uint8)
         self.init = np.zeros(size, np.uint8)
         self.table = np.full(-(-nbytes // PAGE), -1, np.int64) if self.sparse else None
+        self.poisoned: list[tuple[int, int, int]] = []  # of pages that are not there yet: from, to, with which byte
         self.begin_launch()
         if tile is not None and not self.sparse:
             whole = np.resize(tile.view(np.uint8).ravel(), nbytes)
@@ -48,11 +54,22 @@ class Allocation:
         self.times: dict[str, Array] = {}
 
     def fill(self, offset: int, values: Array) -> None:
-        """Copy ``values`` (bytes) from the host to ``offset``."""
-        at = self.flat(np.arange(offset, offset + values.size)) if self.sparse else slice(offset, offset + values.size)
-        self.data[at] = values
-        self.init[at] = 1
+        """Copy ``values`` (bytes) from the host to ``offset``; what kernels stored there is forgotten."""
+        self._exist(offset, values.size)
+        for at, start, stop in self._pieces(offset, values.size):
+            self.data[at : at + stop - start] = values[start - offset : stop - offset]
+            self.init[at : at + stop - start] = FROM_HOST
         self.initialised = self.initialised or values.size == self.nbytes
+
+    def poison(self, offset: int, count: int, byte: int) -> None:
+        """Fill with ``byte``, as if nobody had written there."""
+        for at, start, stop in self._pieces(offset, count):
+            self.data[at : at + stop - start] = byte
+            self.init[at : at + stop - start] = 0
+        if self.sparse and count:
+            self.poisoned = [one for one in self.poisoned if not offset <= one[0] <= one[1] <= offset + count]
+            self.poisoned.append((offset, offset + count, byte))
+        self.initialised = self.initialised and not count
 
     def bytes(self, offset: int, count: int) -> Array:
         """``count`` bytes from ``offset``; what was never touched is poison, or the pattern."""
@@ -60,6 +77,31 @@ class Allocation:
             return self.data[offset : offset + count]
         at = self.flat(np.arange(offset, offset + count))  # first, for it may make pages and so another ``data``
         return self.data[at]
+
+    def stored_offsets(self) -> Array:
+        """Sorted offsets of the bytes that kernels stored to, of an allocation by pages."""
+        assert self.table is not None
+        pages = np.flatnonzero(self.table >= 0)
+        places = np.flatnonzero((self.init & KERNEL) != 0)
+        page_at = np.empty(pages.size, np.int64)
+        page_at[self.table[pages]] = pages
+        return np.sort(page_at[places // PAGE] * PAGE + places % PAGE)
+
+    def _pieces(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """Position in ``data``, first offset and end of each piece of a range that exists."""
+        if self.table is None:
+            yield offset, offset, offset + count
+            return
+        for page in range(offset // PAGE, -(-(offset + count) // PAGE)):
+            start, stop = max(offset, page * PAGE), min(offset + count, (page + 1) * PAGE)
+            if self.table[page] >= 0:
+                yield int(self.table[page]) * PAGE + start % PAGE, start, stop
+
+    def _exist(self, offset: int, count: int) -> None:
+        """Make the pages of a range."""
+        if self.table is not None and count:
+            first, end = offset // PAGE, -(-(offset + count) // PAGE)
+            self._touch(first + np.flatnonzero(self.table[first:end] < 0))
 
     def flat(self, offsets: Array) -> Array:
         """Byte offsets in the allocation as positions in ``data``."""
@@ -72,7 +114,10 @@ class Allocation:
         return self.table[pages] * PAGE + offsets % PAGE
 
     def _touch(self, pages: Array) -> None:
+        """Make ``pages``, which are not there yet."""
         assert self.table is not None
+        if not pages.size:
+            return
         first = self.data.size // PAGE
         self.table[pages] = np.arange(first, first + pages.size)
         content = np.full(pages.size * PAGE, POISON, np.uint8)
@@ -81,7 +126,9 @@ class Allocation:
             where = (pages[:, None] * PAGE + np.arange(PAGE)[None, :]) % raw.size
             content = raw[where].ravel()
         self.data = np.concatenate([self.data, content])
-        self.init = np.concatenate([self.init, np.full(content.size, self.tile is not None, np.uint8)])
+        self.init = np.concatenate([self.init, np.full(content.size, 0 if self.tile is None else FROM_HOST, np.uint8)])
+        for start, stop, byte in self.poisoned:
+            self._poison_pages(pages, start, stop, byte)
         for name in ("owner", "reader", "updater"):
             if (shadow := getattr(self, name)) is not None:
                 grown = np.zeros(self.data.size * shadow.size // max(1, self.data.size - content.size), np.int32)
@@ -89,6 +136,15 @@ class Allocation:
                 setattr(self, name, grown)
                 for beside in (self.sites, self.times):
                     beside[name] = np.append(beside[name], np.zeros(grown.size - shadow.size, np.int32))
+
+    def _poison_pages(self, pages: Array, start: int, stop: int, byte: int) -> None:
+        """The part of the new ``pages`` that was poisoned before they were made."""
+        assert self.table is not None
+        for page in pages[(pages * PAGE < stop) & ((pages + 1) * PAGE > start)]:
+            at = int(self.table[page]) * PAGE
+            first, end = max(start - int(page) * PAGE, 0), min(stop - int(page) * PAGE, PAGE)
+            self.data[at + first : at + end] = byte
+            self.init[at + first : at + end] = 0
 
     def shadow(self, name: str, granule: int) -> tuple[Array, Array]:
         """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics).
@@ -144,69 +200,6 @@ class Arena:
             allocation.begin_launch()
 
 
-def all_written(raw: str) -> Any:
-    """What a shadow of written bytes holds for a value of the NumPy type ``raw`` all of which was written."""
-    return np.array(int.from_bytes(b"\1" * np.dtype(raw).itemsize, "little"), raw)
-
-
-# Atomics: one after the other, in the order of the lanes
-
-Combine = Callable[[Array, Array, Array], Array]
-AT: dict[str, Any] = {"add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-
-
-def combine(op: str) -> Combine:
-    """The new value from the old one and the operands."""
-    table: dict[str, Combine] = {
-        "add": lambda old, b, c: old + b,
-        "min": lambda old, b, c: np.minimum(old, b),
-        "max": lambda old, b, c: np.maximum(old, b),
-        "and": lambda old, b, c: old & b,
-        "or": lambda old, b, c: old | b,
-        "xor": lambda old, b, c: old ^ b,
-        "exch": lambda old, b, c: b,
-        "cas": lambda old, b, c: np.where(old == b, c, old),
-        "inc": lambda old, b, c: np.where(old >= b, b.dtype.type(0), old + b.dtype.type(1)),
-        "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - b.dtype.type(1)),
-    }
-    return table[op]
-
-
-def ranks(where: Array) -> Array:
-    """For each entry how many equal ones stand before it."""
-    order = np.argsort(where, kind="stable")
-    ordered = where[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    counts = np.diff(np.append(starts, where.size))
-    found = np.empty(where.size, np.int64)
-    found[order] = np.arange(where.size) - np.repeat(starts, counts)
-    return found
-
-
-def atomic(
-    view: Array, where: Array, op: str, run: Combine, b: Array, c: Array, want_old: bool, reverse: bool
-) -> Array:
-    """Apply ``run`` at positions ``where`` of ``view``, lane by lane, the last first if ``reverse``; the old values."""
-    if reverse:
-        return atomic(view, where[::-1], op, run, b[::-1], c[::-1], want_old, False)[::-1]
-    if not want_old and op in AT and (view.dtype.kind != "f" or op == "add"):
-        AT[op].at(view, where, b)
-        return b
-    rank = ranks(where)
-    old = np.empty(where.size, view.dtype)
-    for turn in range(int(rank.max(initial=-1)) + 1):
-        now = rank == turn
-        at = where[now]
-        old[now] = view[at]
-        view[at] = run(view[at], b[now], c[now])
-    return old
-
-
-def typed_view(data: Array, op: str, kind: str) -> tuple[Array, Combine, int]:
-    """``data`` as values of the PTX type ``kind``, how ``op`` combines them, and their size in bytes."""
-    dtype = np.dtype(DTYPES[kind])
-    if kind in ("f16", "bf16", "f16x2", "bf16x2"):
-        found = TABLE[op]((op, "rn", kind))
-        assert found is not None
-        return data.view(dtype), lambda old, b, c: found.run(old, b), dtype.itemsize
-    return data.view(dtype), combine(op), dtype.itemsize
+def all_bytes(byte: int, raw: str) -> Any:
+    """A value of the NumPy type ``raw`` of which each byte is ``byte``, as shadows of bytes are compared by."""
+    return np.array(int.from_bytes(bytes([byte]) * np.dtype(raw).itemsize, "little"), raw)

@@ -13,7 +13,8 @@ from ...run.device import POISON
 from ..isa.floats import Array
 from ..observe.findings import ERROR, MEMORY, RACE, UNINITIALISED, Site
 from ..observe.races import ATOMIC, READ, WRITE, Races
-from .memory import all_written, atomic, typed_view
+from .atomics import atomic, typed_view
+from .memory import WRITTEN, all_bytes
 
 if TYPE_CHECKING:
     from .execute import Chunk
@@ -114,7 +115,7 @@ class Shared:
         )
         index = lanes.at // each
         view, init = self.data.view(raw), self.init.view(raw)
-        whole = all_written(raw)
+        whole = all_bytes(WRITTEN, raw)
         places = [(lanes.rows, index + n) for n in range(count)]
         unwritten = np.logical_or.reduce([init[here] != whole for here in places])
         if unwritten.any():
@@ -150,7 +151,7 @@ class Shared:
     def write(self, lanes: Lanes, values: tuple[Array, ...], raw: str) -> None:
         each = np.dtype(raw).itemsize
         index = lanes.at // each
-        ones = all_written(raw)
+        ones = all_bytes(WRITTEN, raw)
         self._wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
         for n, value in enumerate(values):
             value = self.gathered(lanes, value)
@@ -184,11 +185,11 @@ class Shared:
         else:
             lanes = Lanes(target[rows, threads], threads, lanes.at, whole=False)
         self.chunk.count(site, "shared", m, at, size)
-        init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != all_written(f"u{size}")
+        init = self.init.view(f"u{size}")[lanes.rows, lanes.at // size] != all_bytes(WRITTEN, f"u{size}")
         own = Lanes(rows, threads, lanes.at, whole=False)
         if init.any() and (op != "exch" or keep):
             self.unwritten(site, own, init, size)
-        self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = all_written(f"u{size}")
+        self.init.view(f"u{size}")[lanes.rows, lanes.at // size] = all_bytes(WRITTEN, f"u{size}")
         where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
         first, second = (np.ascontiguousarray(self.gathered(own, v)) for v in (b, c))
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
@@ -204,7 +205,7 @@ class Shared:
         inside = self.inside(site, lanes, at, each * count)
         assert inside is not None
         rows, index = target[inside], at[inside] // each
-        whole = all_written(raw)
+        whole = all_bytes(WRITTEN, raw)
         own, threads = np.nonzero(inside)
         self._handed_over(site, (rows, own, threads, at[inside]), lambda bad: _scattered(inside, bad))
         values = []
@@ -236,7 +237,7 @@ class Shared:
         self._wrote(rows, own, threads, at[inside], each * len(values))
         for n, value in enumerate(values):
             self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
-            self.init.view(raw)[rows, index + n] = all_written(raw)
+            self.init.view(raw)[rows, index + n] = all_bytes(WRITTEN, raw)
         self.chunk.count(site, "shared", inside, at, each * len(values))
 
     def _wrote(self, rows: Array, own: Array, threads: Array | None, at: Array, size: int) -> None:
