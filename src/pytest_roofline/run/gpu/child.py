@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from ...bench.events import Flush
 from ...build.nvrtc import Image, load_image
 from ...declare.loading import load
 from ...declare.shape import Shape
