@@ -32,6 +32,7 @@ class Devices:
     index: int = 0
     substituted: int = 0  # runs that the device could not do, on a simulated one that can
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
+    _launched: int = 0
 
     @cached_property
     def _cuda(self) -> CudaDevice | str:
@@ -84,8 +85,13 @@ class Devices:
             return plan, self.newer_simulator
 
     def fresh_simulator(self, gpu: Gpu) -> SimDevice:
-        """A simulated device on which no variable of a module has been touched; the GPU's limits are those of ``gpu``."""
+        """A simulated device with the limits of ``gpu`` on which no variable of a module has been touched."""
         return SimDevice(gpu)
+
+    def take_launched(self) -> bool:
+        """Whether any simulated device launched something since the last call."""
+        before, self._launched = self._launched, SimDevice.launched
+        return before != self._launched
 
     def key(self) -> str:
         """The key in the table of the GPU that is there, or of the one that is modelled."""

@@ -45,9 +45,9 @@ class Shape:
         """The sizes by name, in order."""
         return dict(self._extents)
 
-    def replace(self, dtype: str | None = None, **extents: int) -> Shape:
+    def replace(self, **changes: Any) -> Shape:
         """This shape with some extents, or its dtype, replaced."""
-        return Shape(dtype=dtype or self.dtype, **{**self._extents, **extents})
+        return Shape(**{"dtype": self.dtype, **self._extents, **changes})
 
     def __getattr__(self, name: str) -> int:
         if name.startswith("_"):  # pickling and copying ask before there are extents

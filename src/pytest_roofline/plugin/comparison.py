@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..bench.record import Record
 from ..errors import BaselineError, RooflineError, UnknownNameError
 from ..report import gate
-from .session import worker_number
+from .parts import worker_number
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 PARALLEL = (
-    "times can't be measured under pytest-xdist: the workers would share the gpu and spoil each other's numbers. "
+    "times can't be measured under pytest-xdist: the workers would share the GPU and spoil each other's numbers. "
     "Run perf tests without -n (pytest tests/perf), or leave them out (-m 'not perf')"
 )
 
@@ -49,7 +50,7 @@ class Comparison:
         self.asked: Callable[[str], bool] = lambda name: True
 
     def load(self, machine_info: dict[str, Any], compared: dict[str, Any]) -> None:
-        """Take ``compared``, a saved run, as the baseline; :class:`BaselineError` if it is of another gpu.
+        """Take ``compared``, a saved run, as the baseline; :class:`BaselineError` if it is of another GPU.
 
         pytest-benchmark warns when anything in machine_info differs (host name, kernel release) and prints all of
         it: what matters for a kernel's time has been compared here, so the rest is made equal. A baseline of another
@@ -73,12 +74,12 @@ class Comparison:
         if self.by_mbu:
             compared["benchmarks"] = []
 
-    def infos(self) -> dict[str, Mapping[str, Any]]:
-        """Saved extra_info by test id."""
-        return {bench["fullname"]: bench.get("extra_info", {}) for bench in self.baseline if not self.by_mbu}
+    def records(self) -> dict[str, Record]:
+        """The saved records by test id."""
+        return {bench["fullname"]: Record.read(bench["extra_info"]) for bench in self.baseline if not self.by_mbu}
 
-    def conclude(self, records: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        """Ask the gate. Without --roofline-gate the verdicts are shown only where gpus differ, and never fail.
+    def conclude(self, records: Mapping[str, Record]) -> None:
+        """Ask the gate. Without --roofline-gate the verdicts are shown only where GPUs differ, and never fail.
 
         A benchmark of the baseline that was not run is forgiven only where it was deselected, or its file left out.
         """
@@ -86,8 +87,8 @@ class Comparison:
             return
         self.judged = True
         current = [
-            {"fullname": name, "stats": {"median": info["median_us"] * 1e-6}, "extra_info": info}
-            for name, info in records
+            {"fullname": name, "stats": {"median": (one.median_us or 0.0) * 1e-6}, "extra_info": one.extra_info()}
+            for name, one in records.items()
         ]
         try:
             tolerance = gate.TOLERANCE if self.tolerance is None else self.tolerance
@@ -145,23 +146,23 @@ def storage_slug(gpu_name: str) -> str:
     # no dot at either end: "..", and names that Windows cuts
     slug = re.sub(r"[^A-Za-z0-9._+]+", "-", gpu_name).strip("-.")
     if not slug:
-        raise BaselineError(f"the gpu name {gpu_name!r} has no letter or digit to name a folder by")
+        raise BaselineError(f"the GPU name {gpu_name!r} has no letter or digit to name a folder by")
     return slug
 
 
 def default_storage(option: Any, root: Path, gpu: str) -> None:
-    """Keep a folder of baselines for each gpu below .benchmarks/, unless --benchmark-storage says otherwise."""
+    """Keep a folder of baselines for each GPU below .benchmarks/, unless --benchmark-storage says otherwise."""
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{root / '.benchmarks' / storage_slug(gpu)}"
 
 
 def is_ours(benchmark: Mapping[str, Any]) -> bool:
-    """Whether a saved benchmark is of this plugin and has what its table shows."""
-    info = benchmark.get("extra_info")
-    return isinstance(info, Mapping) and all(
-        isinstance(info.get(key), kind)
-        for key, kind in (("variant", str), ("rows", int), ("columns", int), ("state", str))
-    )
+    """Whether a saved benchmark is of this plugin and can be read."""
+    try:
+        Record.read(benchmark.get("extra_info"))
+    except BaselineError:
+        return False
+    return True
 
 
 def asked_for(config: Any) -> Callable[[str], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from importlib import metadata
+from importlib.util import find_spec
 
 from ..errors import SetupError
 
@@ -42,6 +43,14 @@ def check_benchmark(active: bool) -> None:
         raise SetupError(
             "pytest-benchmark is not active (-p no:benchmark?), and pytest-roofline measures through it; leave it on, "
             "and use --benchmark-disable to check answers without timing"
+        )
+
+
+def check_histogram(asked: object) -> None:
+    """Raise :class:`SetupError` where --benchmark-histogram is given and what draws it is not installed."""
+    if asked and find_spec("pygal") is None:
+        raise SetupError(
+            "--benchmark-histogram needs pygal, which is not installed: pip install 'pytest-benchmark[histogram]'"
         )
 
 

@@ -2,18 +2,13 @@
 
 Nothing that could not be compared passes: a benchmark without a baseline, one that was not run and a median that
 is no positive number are verdicts of their own, and all of them fail. Times are in seconds, MBU in percent.
-
-Command line: ``python -m pytest_roofline.report.gate BASELINE.json RUN.json [--tolerance 5%] [--other-gpu] [--partial]``;
-exit 0 passed, 1 failed or refused, 2 usage or a file that can't be read.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,9 +26,9 @@ EVIDENCE = (MEASURED, SIMULATED)
 # Worst first. "slower" leads: it is the one verdict that names a regression, the others say why there is none.
 STATUSES = ("slower", "no baseline", "not comparable", "not run", "not valid", "ok", "faster")
 FAILING = ("slower", "no baseline", "not comparable", "not run")
-OTHER_CARD = "--roofline-other-gpu"
+OTHER_GPU = "--roofline-other-gpu"
 # extra_info keys that must be equal on both sides: a warm run beats any cold baseline and would hide a regression
-CONDITIONS = ("evidence", "state")
+CONDITIONS = ("evidence", "state", "operator", "variant", "shape", "dtype")
 
 Record = Mapping[str, Any]
 
@@ -55,16 +50,16 @@ class Verdict:
 
 
 def machine_gpu(machine_info: Any) -> str | None:
-    """The gpu that ``machine_info`` of a saved run names ("NVIDIA H200"), None where this plugin wrote none."""
+    """The GPU that ``machine_info`` of a saved run names ("NVIDIA H200"), None where this plugin wrote none."""
     gpu = _section(machine_info).get("gpu")
     return gpu if isinstance(gpu, str) and gpu.strip() else None
 
 
 def check_same_gpu(current_machine_info: Any, baseline_machine_info: Any, allow_other_gpu: bool = False) -> bool:
-    """Whether the runs may be compared by MBU only: False on the same gpu, True on another that was asked for.
+    """Whether the runs may be compared by MBU only: False on the same GPU, True on another that was asked for.
 
-    Errors: :class:`BaselineError` where one side names no gpu or does not say whether it was measured or
-    simulated, where the sides differ in that, or where the gpus differ and ``allow_other_gpu`` is off.
+    Errors: :class:`BaselineError` where one side names no GPU or does not say whether it was measured or
+    simulated, where the sides differ in that, or where the GPUs differ and ``allow_other_gpu`` is off.
     """
     now, kind = _gpu_and_evidence("this run", current_machine_info)
     then, other_kind = _gpu_and_evidence("the baseline", baseline_machine_info)
@@ -77,13 +72,13 @@ def check_same_gpu(current_machine_info: Any, baseline_machine_info: Any, allow_
         return False
     if kind == SIMULATED:
         raise BaselineError(
-            f"this run is modelled for {now} and the baseline for {then}: floors of different gpus are not compared; "
-            f"take --roofline-gpu of the baseline's gpu, or save a baseline for {now}"
+            f"this run is modelled for {now} and the baseline for {then}: times of different GPUs are not compared; "
+            f"take --roofline-gpu of the baseline's GPU, or save a baseline for {now}"
         )
     if not allow_other_gpu:
         raise BaselineError(
-            f"this run is from {now} and the baseline from {then}: times on different gpus are not compared. "
-            f"Save a baseline on {now}, or compare by MBU only with {OTHER_CARD} (--other-gpu of the gate's "
+            f"this run is from {now} and the baseline from {then}: times on different GPUs are not compared. "
+            f"Save a baseline on {now}, or compare by MBU only with {OTHER_GPU} (--other-gpu of the gate's "
             "command line)"
         )
     return True
@@ -94,7 +89,7 @@ def _gpu_and_evidence(side: str, info: Any) -> tuple[str, str]:
     gpu, kind = machine_gpu(info), _section(info).get("evidence")
     if gpu is None:
         raise BaselineError(
-            f"{side} does not name its gpu (no machine_info['roofline']['gpu']), so its times can't be compared; "
+            f"{side} does not name its GPU (no machine_info['roofline']['gpu']), so its times can't be compared; "
             "save it again with pytest-roofline active"
         )
     if kind not in EVIDENCE:
@@ -113,7 +108,7 @@ def verdicts(
     ``current`` and ``baseline`` are the "benchmarks" of pytest-benchmark's JSON. A median is slower if it exceeds the
     baseline's by more than the fraction ``tolerance`` and by more than RESOLUTION; with ``by_mbu`` the share of peak
     takes the place of the time.
-    Between modelled floors, which are exact, every difference of more than ``tolerance`` counts.
+    Between modelled times, which are exact, every difference of more than ``tolerance`` counts.
     Two records whose ``extra_info`` differs in one of CONDITIONS are not comparable.
     Errors: :class:`BaselineError` if a side is empty, since a comparison of nothing must not pass, or if a record
     has no name.
@@ -185,36 +180,6 @@ def check_form(data: Any, where: str) -> None:
         raise BaselineError(f"{error} (in {where})") from error
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m pytest_roofline.report.gate", description="Compare two runs.")
-    parser.add_argument("baseline", type=Path, metavar="BASELINE.json")
-    parser.add_argument("run", type=Path, metavar="RUN.json")
-    parser.add_argument("--tolerance", default="5%", help="how much slower a median may be (default: 5%%)")
-    parser.add_argument("--other-gpu", action="store_true", help="a baseline of another gpu: compare by MBU only")
-    parser.add_argument("--partial", action="store_true", help="only a part was run: the rest of the baseline may lack")
-    options = parser.parse_args(argv)
-    try:
-        tolerance = parse_tolerance(options.tolerance)
-        baseline, run = load(options.baseline), load(options.run)
-    except (BaselineError, UnknownNameError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    try:
-        by_mbu = check_same_gpu(run["machine_info"], baseline["machine_info"], options.other_gpu)
-    except BaselineError as error:
-        print(f"refused: {error}", file=sys.stderr)
-        return 1
-    found = verdicts(run["benchmarks"], baseline["benchmarks"], tolerance, by_mbu)
-    print("\n".join(table(found)))
-    bad = failed(found, options.partial)
-    if bad or nothing_compared(found):
-        print(f"gate FAILED: {len(bad)} of {len(found)}" if bad else "gate FAILED: no benchmark could be compared")
-        return 1
-    print(f"gate passed (tolerance {options.tolerance})")
-    return 0
-
-
 def _section(machine_info: Any) -> Mapping[str, Any]:
     section = machine_info.get("roofline") if isinstance(machine_info, Mapping) else None
     return section if isinstance(section, Mapping) else {}
@@ -251,7 +216,7 @@ def _verdict(name: str, now: list[Record], then: list[Record], tolerance: float,
     assert new is not None
     assert old is not None
     if by_mbu and not all(_info(side).get("metric_valid", True) for side in (now, then)):
-        return Verdict(name, "not valid", new, old, None, "MBU is marked as not valid: gpus can't be compared by it")
+        return Verdict(name, "not valid", new, old, None, "MBU is marked as not valid: GPUs can't be compared by it")
     # MBU falls as time grows: turned over, one tolerance means the same for both
     slow, fast = (old, new) if by_mbu else (new, old)
     change = slow / fast - 1
@@ -312,7 +277,3 @@ def _show(value: float | None, by_mbu: bool) -> str:
 
 def _badness(verdict: Verdict) -> tuple[int, float, str]:
     return STATUSES.index(verdict.status), -(verdict.change or 0.0), verdict.fullname
-
-
-if __name__ == "__main__":
-    sys.exit(main())

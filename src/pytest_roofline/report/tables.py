@@ -1,4 +1,4 @@
-"""The plugin's own table, for the terminal: one line a benchmark, its baseline's own values below it."""
+"""The plugin's own tables: one line a benchmark for the terminal, Markdown for README and docs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..bench.modelled import COUNT, grown
+from ..bench.record import Record
 from ..declare.suite import Suite
-from ..model.facts import MARKS
+from ..model.facts import NOTES
 from ..model.sol import CEILINGS
 from ..run.device import NOT_CHECKED, SIMULATED
+from ..run.plan import Plan
 from ..sim.observe.traffic import SECTOR
 
-Info = Mapping[str, Any]
-DEFAULT_ALIGNMENT = 4
 SHOWN = 6  # counters that differ, of a benchmark
 CEILINGS_TOLD = "bound by " + ", ".join(f"{name} ({what})" for name, what in CEILINGS.items())
+Named = Sequence[tuple[str, Record]]  # test ids with their records
 HEAD = (
     "variant",
     "shape",
@@ -25,119 +25,134 @@ HEAD = (
     "GB/s",
     "MBU %",
     "copy %",
-    "floor us",
-    "x floor",
+    "SOL us",
+    "SOL %",
     "bound",
     "speed-up",
     "ideal",
     "regs",
     "occ %",
-    "fill",
+    "waves",
 )
 
 
-def shaped(info: Info, times: str = "x") -> str:
-    """Rows and columns, with the type where it is not float32 (or was not yet recorded)."""
-    dtype = info.get("dtype", "float32")
-    return f"{info['rows']}{times}{info['columns']}" + ("" if dtype == "float32" else f" {dtype}")
+def number(value: float | None, digits: int) -> str:
+    """A number with so many digits after the point, or a dash."""
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _number(value: Any, digits: int) -> str:
-    return f"{value:.{digits}f}" if isinstance(value, int | float) else "-"
-
-
-def _fill(value: Any) -> str:
+def waves(value: float | None) -> str:
     """Two digits after the point, or as many as a small grid needs not to read as zero."""
     return "-" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
 
 
-def _speedup(info: Info) -> str:
+def speedup(record: Record) -> str:
     """With a star where the baseline's own time had help from the L2 cache."""
-    starred = info.get("speedup_valid") is False and info["variant"] != info.get("baseline")
-    return _number(info.get("speedup"), 2) + ("*" if starred and info.get("speedup") is not None else "")
+    starred = record.speedup_valid is False and record.variant != record.baseline and record.speedup is not None
+    return number(record.speedup, 2) + ("*" if starred else "")
 
 
-def _cells(info: Info) -> list[str]:
-    copy = info.get("copy_gbs")
+def of_copy(record: Record) -> float | None:
+    """GB/s as a share of a copy's, in percent."""
+    return 100 * record.gbs / record.copy_gbs if record.gbs and record.copy_gbs else None
+
+
+def cells(record: Record) -> list[str]:
     return [
-        f"{info['variant']}",
-        shaped(info),
-        f"{info['state']}",
-        _number(info.get("median_us"), 2),
-        _number(info.get("gbs"), 0),
-        _number(info.get("mbu_percent"), 1),
-        _number(100 * info["gbs"] / copy if copy and info.get("gbs") else None, 0),
-        _number(info.get("floor_us"), 2),
-        _number(info.get("floor_ratio"), 2),
-        str(info.get("floor_bound") or "-"),
-        _speedup(info),
-        _number(info.get("ideal_speedup"), 2),
-        _number(info.get("registers"), 0),
-        _number(info.get("occupancy_percent"), 0),
-        _fill(info.get("grid_fill")),
+        record.variant,
+        record.shape,
+        record.state,
+        number(record.median_us, 2),
+        number(record.gbs, 0),
+        number(record.mbu_percent, 1),
+        number(of_copy(record), 0),
+        number(record.sol_us, 2),
+        number(record.sol_percent, 1),
+        str(record.sol_bound or "-") if record.sol_us is not None else "-",
+        speedup(record),
+        number(record.ideal_speedup, 2),
+        number(record.registers, 0),
+        number(record.occupancy_percent, 0),
+        waves(record.waves),
     ]
 
 
-def marks_of(info: Info) -> list[str]:
-    return [mark for mark in str(info.get("marks") or "").split(", ") if mark]
-
-
-def table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> list[str]:
-    """Lines of the table. ``records`` are (test id, extra_info); ``baseline`` maps test ids to saved extra_info.
-
-    A star on a speed-up says that the baseline variant's own time had help from the L2 cache.
-    """
+def table(records: Named, baseline: Mapping[str, Record]) -> list[str]:
+    """Lines of the table; ``baseline`` maps test ids to saved records, shown below their own."""
     if not records:
         return []
-    if records[0][1].get("evidence") == SIMULATED:
+    if records[0][1].evidence == SIMULATED:
         return modelled_table(records, baseline)
-    rows: list[tuple[list[str], str]] = []
-    for fullname, info in records:
-        rows.append((_cells(info), ", ".join(marks_of(info))))
+    rows: list[tuple[Sequence[str], str]] = [(HEAD, "notes")]
+    for fullname, record in records:
+        rows.append((cells(record), ", ".join(record.notes)))
         if then := baseline.get(fullname):
-            rows.append((["  then", *_cells(then)[1:]], ", ".join(marks_of(then))))
-    return [*aligned([(list(HEAD), "marks"), *rows]), *legend(records)]
+            rows.append((["  then", *cells(then)[1:]], ", ".join(then.notes)))
+    return [*aligned(rows), *legend(records)]
 
 
 def aligned(rows: Sequence[tuple[Sequence[str], str]]) -> list[str]:
     """Lines of cells in columns, the first three to the left, and what stands behind each line."""
-    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
+    widths = [max(map(len, column)) for column in zip(*(row for row, _ in rows), strict=True)]
 
-    def line(cells: Sequence[str], behind: str) -> str:
-        padded = [c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+    def line(row: Sequence[str], behind: str) -> str:
+        padded = [c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         return ("  ".join(padded) + ("  " + behind if behind else "")).rstrip()
 
-    return [line(cells, behind) for cells, behind in rows]
+    return [line(row, behind) for row, behind in rows]
 
 
-MODELLED_HEAD = ("variant", "shape", "L2", "floor us", "bound", "ledger N", "DRAM N", "speed-up", "ideal", "requests")
+MODELLED_HEAD = (
+    "variant",
+    "shape",
+    "L2",
+    "SOL us",
+    "bound",
+    "moved B/el",
+    "DRAM B/el",
+    "speed-up",
+    "ideal",
+    "requests",
+)
 
 
-def modelled_table(records: Sequence[tuple[str, Info]], baseline: Mapping[str, Info]) -> list[str]:
-    """Floors in place of times, and the counters that differ from the baseline's."""
+def modelled_table(records: Named, baseline: Mapping[str, Record]) -> list[str]:
+    """Speeds of light in place of times, and the counters that differ from the baseline's."""
     rows: list[tuple[Sequence[str], str]] = [(MODELLED_HEAD, "")]
-    differences = []
-    for fullname, info in records:
-        requests = [
-            v for k, v in info.items() if k.startswith(COUNT) and k.endswith(".requests") and ".shared." not in k
-        ]
-        cells = [f"{info['variant']}", shaped(info), f"{info['state']}"]
-        cells += [_number(info.get("floor_us"), 2), str(info.get("floor_bound")), _number(info["ledger_per_row_n"], 1)]
-        cells += [_number(info.get("model_dram_per_row_n"), 1), _speedup(info), _number(info.get("ideal_speedup"), 2)]
-        rows.append(([*cells, _number(sum(requests), 0)], ""))
+    differences, unchecked = [], []
+    for fullname, record in records:
+        requests = [n for k, n in record.counters().items() if k.endswith(".requests") and ".shared." not in k]
+        row = [record.variant, record.shape, record.state, number(record.sol_us, 2), str(record.sol_bound)]
+        row += [number(record.bytes_per_element, 1), number(record.model_dram_per_element, 1), speedup(record)]
+        rows.append(([*row, number(record.ideal_speedup, 2), str(sum(requests))], ""))
         then = baseline.get(fullname)
-        if then is not None and (changed := grown(info, then)):
-            differences.append(f"{info['variant']} {shaped(info)}: {', '.join(changed[:SHOWN])}")
-    lines = [*aligned(rows), f"floor: {records[0][1]['note']}; {CEILINGS_TOLD}"]
-    lines.append("answers: checked in the rows of the counted blocks; pytest tests/correctness checks all that matter")
+        if then is not None and (changed := grown(record.counters(), then.counters())):
+            differences.append(f"{record.case}: {', '.join(changed[:SHOWN])}")
+        unchecked += [f"{record.case}: {record.not_checked}"] if record.not_checked else []
+    lines = [*aligned(rows), f"SOL: {records[0][1].label}; {CEILINGS_TOLD}"]
+    lines.append("B/el: bytes for each element of the largest output, requested and by the model of the L2 cache")
+    lines.append("answers: checked where the counted blocks wrote; pytest tests/correctness checks all that matter")
+    lines += [f"answer not checked: {line}" for line in unchecked]
     return lines + [f"counters that differ from the baseline: {line}" for line in differences]
+
+
+def grown(now: Mapping[str, int], then: Mapping[str, int]) -> list[str]:
+    """Counters that differ, the largest change first: "rms_n3.x.requests 100 -> 200 (+100 %)"."""
+    found: list[tuple[float, str]] = []
+    for key in dict.fromkeys((*then, *now)):
+        a, b = then.get(key, 0), now.get(key, 0)
+        if a != b:
+            change = (b - a) / a if a else float("inf")
+            percent = f"{100 * change:+.0f} %" if a else "new"
+            found.append((-abs(change), f"{key} {a} -> {b} ({percent})"))
+    return [text for _, text in sorted(found)]
 
 
 COUNTERS_HEAD = (
     "variant",
     "shape",
     "L2",
-    "ledger",
+    "moved",
     "model",
     "DRAM",
     "read",
@@ -148,19 +163,20 @@ COUNTERS_HEAD = (
 )
 
 
-def counters_table(records: Sequence[tuple[str, Info]]) -> list[str]:
-    """Traffic as ncu counted it beside ledger and model, a line a benchmark; bytes as multiples of N a row."""
+def counters_table(records: Named) -> list[str]:
+    """Traffic as ncu counted it beside bytes moved and model, in bytes for each element of the largest output."""
     rows: list[tuple[Sequence[str], str]] = [(COUNTERS_HEAD, "")]
-    for _, info in records:
-        if "ncu_us" in info:
-            elements = info["rows"] * info["columns"]
-            cells = [f"{info['variant']}", shaped(info), f"{info['state']}"]
-            cells += [_number(info["ledger_per_row_n"], 1), _number(info.get("model_dram_per_row_n"), 2)]
-            cells += [_number(info["dram_per_row_n"], 2), _number(info["dram_read_bytes"] / elements, 2)]
-            cells += [_number(info["dram_written_bytes"] / elements, 2)]
-            cells += [_number(info["l2_sectors"] * SECTOR / elements, 1), _number(info["ncu_us"], 2)]
-            rows.append(([*cells, _number(info["median_us"], 2)], ""))
-    told = "by Nsight Compute, --cache-control none --clock-control none; in multiples of N bytes a row"
+    for _, record in records:
+        if record.ncu_us is None:
+            continue
+        elements = record.elements
+        row = [record.variant, record.shape, record.state, number(record.bytes_per_element, 1)]
+        row += [number(record.model_dram_per_element, 2), number(record.dram_per_element, 2)]
+        row += [number((record.dram_read_bytes or 0) / elements, 2)]
+        row += [number((record.dram_written_bytes or 0) / elements, 2)]
+        row += [number((record.l2_sectors or 0) * SECTOR / elements, 1), number(record.ncu_us, 2)]
+        rows.append(([*row, number(record.median_us, 2)], ""))
+    told = "by Nsight Compute, --cache-control none --clock-control none; bytes for each element of the largest output"
     return [*aligned(rows), told] if len(rows) > 1 else []
 
 
@@ -179,10 +195,7 @@ def not_checked(stats: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def sections(
-    records: Sequence[tuple[str, Info]],
-    baseline: Mapping[str, Info],
-    compared: Sequence[str],
-    stats: Mapping[str, Sequence[Any]],
+    records: Named, baseline: Mapping[str, Record], compared: Sequence[str], stats: Mapping[str, Sequence[Any]]
 ) -> list[tuple[str, list[str]]]:
     """Title and lines of each section of the terminal summary, empty ones left out."""
     found = [
@@ -194,52 +207,48 @@ def sections(
     return [(title, lines) for title, lines in found if lines]
 
 
-def suite_table(suite: Suite) -> list[str]:
-    """The suite as a Markdown table, for README."""
+def legend(records: Named) -> list[str]:
+    """What the columns and the notes in use mean."""
+    first = records[0][1]
     lines = [
-        "| variant | operator | launches | what it is | ledger a row | limits |",
-        "|---|---|---|---|---|---|",
+        f"MBU: bytes moved over time, of the peak of {number(first.peak_gbs, 0)} GB/s ({first.peak_source}); "
+        f"copy: against a device-to-device copy of the same footprint; SOL: the model's least time; {first.evidence}."
     ]
-    for variant in suite.variants:
-        launches = ", ".join(f"`{launch.kernel}`" for launch in variant.launches)
-        limits = [str(limit) for limit in variant.limits]
-        limits += [f"{variant.alignment}-byte aligned"] if variant.alignment > DEFAULT_ALIGNMENT else []
+    used = {note for _, record in records for note in record.notes}
+    lines += [f"{note}: {told}." for note, told in NOTES.items() if note in used]
+    if any("*" in speedup(record) for _, record in records):
+        lines.append("*: the variant it is compared with had a second read served by the L2 cache.")
+    return lines
+
+
+def suite_table(suite: Suite, plans: Mapping[str, Plan]) -> list[str]:
+    """The suite as a Markdown table; ``plans`` has each variant at its operator's default shape."""
+    lines = ["| variant | operator | launches | what it is | bytes moved | limits |", "|---|---|---|---|---|---|"]
+    for variant in suite:
+        plan = plans[variant.name]
+        launches = ", ".join(f"`{launch.kernel}`" for launch in plan.launches)
+        limits = [limit.reason for limit in variant.limits]
+        limits += [f"{variant.alignment}-byte aligned"] if variant.alignment else []
         limits += [", ".join(variant.dtypes)] if variant.dtypes != ("float32",) else []
         limits += [f"sm_{variant.capability} or newer"] if variant.capability else []
-        ledger = f"{variant.ledger_per_row(variant.operator.default_shape):g}N bytes"
+        moved = f"{plan.bytes_moved / plan.elements:g} an element"
         name = f"[{variant.name}](kernels/{variant.source})"
         lines.append(
-            f"| {name} | {variant.operator.name} | {launches} | {variant.title} | {ledger} | {', '.join(limits) or '-'} |"
+            f"| {name} | {variant.operator.name} | {launches} | {variant.title} | {moved} | {'; '.join(limits) or '-'} |"
         )
     return lines
 
 
-def results_table(run: Mapping[str, Any]) -> list[str]:
-    """A saved run (pytest-benchmark's JSON) as a Markdown table, for README."""
+def results_table(records: Sequence[Record]) -> list[str]:
+    """The records of a saved run as a Markdown table."""
     lines = [
-        "| variant | rows x N | median us | floor us (times it) | GB/s | MBU % | % of a copy | speed-up (ideal) | marks |",
+        "| variant | shape | median us | SOL us (%) | GB/s | MBU % | % of a copy | speed-up (ideal) | notes |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for bench in run["benchmarks"]:
-        info = bench["extra_info"]
-        copy = _number(100 * info["gbs"] / info["copy_gbs"], 0)
-        speedup = f"{_speedup(info)} ({_number(info['ideal_speedup'], 2)})"
-        floor = f"{_number(info.get('floor_us'), 2)} ({_number(info.get('floor_ratio'), 2)})"
-        cells = [info["variant"], shaped(info, " x "), _number(info["median_us"], 2), floor]
-        cells += [_number(info["gbs"], 0), _number(info["mbu_percent"], 1), copy, speedup, info["marks"] or "-"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def legend(records: Sequence[tuple[str, Info]]) -> list[str]:
-    """What the columns and the marks in use mean."""
-    info = records[0][1]
-    lines = [
-        f"MBU: ledger bytes over time, of the peak of {info['peak_gbs']:.0f} GB/s ({info['peak_source']}); "
-        f"copy: against a device-to-device copy of the same footprint; {info['evidence']}."
-    ]
-    used = dict.fromkeys(mark for _, i in records for mark in marks_of(i))
-    lines += [f"{mark}: {MARKS[mark]}." for mark in MARKS if mark in used]
-    if any("*" in _speedup(i) for _, i in records):
-        lines.append("*: the variant it is compared with had a second read served by the L2 cache.")
+    for record in records:
+        gained = f"{speedup(record)} ({number(record.ideal_speedup, 2)})"
+        sol = f"{number(record.sol_us, 2)} ({number(record.sol_percent, 0)})"
+        row = [record.variant, record.shape, number(record.median_us, 2), sol, number(record.gbs, 0)]
+        row += [number(record.mbu_percent, 1), number(of_copy(record), 0), gained, ", ".join(record.notes) or "-"]
+        lines.append(f"| {' | '.join(row)} |")
     return lines

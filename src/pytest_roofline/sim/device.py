@@ -67,6 +67,7 @@ class SimDevice:
     """
 
     evidence = SIMULATED
+    launched = 0  # launches of all simulated devices of the process
 
     def __init__(self, limits: str | Gpu = "rtx4090", reverse: bool = False, sparse_above: int = SPARSE_ABOVE) -> None:
         self.gpu: Gpu = gpu_named(limits) if isinstance(limits, str) else limits
@@ -206,6 +207,7 @@ class SimDevice:
             steps_limit=self.steps_limit,
         )
         self.launches.append(launch)
+        SimDevice.launched += 1
         launch.run(blocks)
 
     def _registers(self, image: Image, kernel: str) -> int:
