@@ -1,5 +1,6 @@
 """Whether a GPU kernel's answers are right, how close it runs to the roofline, and whether it races."""
 
+from .api import Checked, Traffic, check, modelled, occupancy, sanitize, time, traffic
 from .declare import (
     NULL,
     Array,
@@ -16,12 +17,13 @@ from .declare import (
     load,
 )
 
-__version__ = "0.2.0.dev0"
+from .version import __version__
 
 __all__ = [
     "NULL",
     "Array",
     "Best",
+    "Checked",
     "Launch",
     "Limit",
     "Operator",
@@ -29,7 +31,15 @@ __all__ = [
     "Scalar",
     "Shape",
     "Suite",
+    "Traffic",
     "Variant",
+    "__version__",
     "ceil_div",
+    "check",
     "load",
+    "modelled",
+    "occupancy",
+    "sanitize",
+    "time",
+    "traffic",
 ]

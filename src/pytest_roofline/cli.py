@@ -1,142 +1,131 @@
-"""One variant at one shape, outside pytest: ``python -m pytest_roofline VARIANT [M] [N] [ITERS]``, and which to use:
-``python -m pytest_roofline best OPERATOR [M] [N]``.
+"""One case outside pytest: ``pytest-roofline run VARIANT M=8 N=1000``, ``best``, ``traffic`` and ``gate``.
 
-Timed on a GPU; with ``--traffic`` counted in the simulator, by source line, with or without one.
-Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error.
+Exit codes: 0 right, 1 wrong answer or failed gate, 2 usage, 3 refused by a limit, 4 no device or a CUDA error.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from .bench.modelled import label
-from .bench.record import Measurement
+from .bench.measured import Measured, Precision
+from .bench.modelled import Modelled, label
+from .bench.record import Record
+from .declare import load
 from .declare.configuration import declared_in
-from .declare.suite import Operator, Shape, Variant
-from .errors import DeviceError, RefusedError, RooflineError, UnknownNameError, WrongAnswerError
-from .hardware import gpus as gpus
+from .declare.operator import Operator
+from .declare.shape import Shape
+from .declare.suite import Best, Suite
+from .devices import DEFAULT_GPU, Devices
+from .errors import BaselineError, DeviceError, RefusedError, RooflineError, UnknownNameError, WrongAnswerError
 from .hardware.dtypes import FLOATS
-from .model.facts import MARKS, ledger_seconds
-from .model.sol import Floor
+from .hardware.gpus import GPUS, gpu_named
+from .model.facts import NOTES
+from .model.models import Models
+from .model.sol import SpeedOfLight
 from .plugin.environment import check_cupy
-from .plugin.session import Session, Settings
-from .run.check import Accuracy, Job
+from .report import gate
+from .run.case import Case
+from .run.compare import Accuracy
+from .run.plan import Plan
 from .sim.observe.traffic import SECTOR
 
 RIGHT, WRONG, USAGE, REFUSED, NO_DEVICE = range(5)
+CODES = "exit codes: 0 right, 1 wrong answer or failed gate, 2 usage, 3 refused by a limit, 4 no device or a CUDA error"
+Lines = list[str]
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="python -m pytest_roofline",
-        description="Run, check and time one variant of the suite at one shape.",
-        epilog="`best OPERATOR [M] [N]` says which variant to use, and why (it has a --help of its own). "
-        "Exit codes: 0 right, 1 wrong answer, 2 usage, 3 refused by a limit, 4 no device or a CUDA error",
+    """All sub-commands; options may stand before or after the words they belong to."""
+    made = argparse.ArgumentParser(prog="pytest-roofline", description=__doc__.splitlines()[0], epilog=CODES)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_add_run, _add_best, _add_traffic, _add_gate):
+        add(commands)
+    return made
+
+
+def _command(commands: Any, name: str, does: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(name, help=told, description=told, epilog=CODES)
+    made.set_defaults(does=does)
+    made.add_argument("--json", action="store_true", help="the result as JSON")
+    return made
+
+
+def _add_shape(made: argparse.ArgumentParser, word: str, told: str) -> None:
+    made.add_argument(word.lower(), metavar=word, help=told)
+    made.add_argument(
+        "extents",
+        metavar="EXTENT=SIZE",
+        nargs="*",
+        help="such as M=8 N=1000, or sizes alone in the operator's order (default: the operator's own)",
     )
-    made.add_argument("variant", metavar="VARIANT", help="a variant of the declaration, such as n3")
-    made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
-    made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
-    made.add_argument("samples", metavar="ITERS", type=int, nargs="?", default=11, help="samples (default: 11)")
     made.add_argument("--suite", type=Path, help="declaration (default: what the pytest configuration here names)")
-    made.add_argument("--traffic", action="store_true", help="count what it does and model its floor; needs no GPU")
-    made.add_argument("--gpu", default="rtx4090", help="of --traffic: the gpu, where there is no GPU (%(default)s)")
+    made.add_argument("--dtype", choices=FLOATS, help="of the elements (default: the operator's)")
+    made.add_argument("--gpu", choices=GPUS, help=f"GPU model (default: the one in this machine, else {DEFAULT_GPU})")
+
+
+def _add_run(commands: Any) -> None:
+    made = _command(commands, "run", run, "check a variant at a shape and time it on the GPU")
+    _add_shape(made, "VARIANT", "a variant of the suite, such as n3")
+    made.add_argument("--samples", type=_count, default=11, help="samples (%(default)s)")
     made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
-    made.add_argument("--dtype", choices=FLOATS, help="of the elements (default: the operator's)")
-    return made
 
 
-def best_parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="python -m pytest_roofline best",
-        description="Which variant to use for a shape, by the declaration's rule from width, rows, type and gpu.",
-        epilog="exit codes: 0 named, 2 usage, 3 no variant runs it",
-    )
-    made.add_argument("operator", metavar="OPERATOR", help="an operator of the declaration, such as softmax")
-    made.add_argument("rows", metavar="M", type=int, nargs="?", help="rows (default: the operator's)")
-    made.add_argument("columns", metavar="N", type=int, nargs="?", help="columns (default: the operator's)")
-    made.add_argument("--dtype", choices=FLOATS, help="of the elements (default: the operator's)")
-    made.add_argument("--gpu", default="", help="a gpu of the table (default: the one in this machine, else rtx4090)")
-    made.add_argument("--suite", type=Path, help="declaration (default: what the pytest configuration here names)")
-    return made
+def _add_best(commands: Any) -> None:
+    made = _command(commands, "best", best, "which variant to use for a shape on a GPU, and why")
+    _add_shape(made, "OPERATOR", "an operator of the suite, such as softmax")
+
+
+def _add_traffic(commands: Any) -> None:
+    made = _command(commands, "traffic", traffic, "count in the simulator what a variant does at a shape; needs no GPU")
+    _add_shape(made, "VARIANT", "a variant of the suite, such as n3")
+    made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before the launch (%(default)s)")
+
+
+def _add_gate(commands: Any) -> None:
+    made = _command(commands, "gate", compare, "compare two runs that pytest-benchmark saved")
+    made.add_argument("baseline", type=Path, metavar="BASELINE.json")
+    made.add_argument("run", type=Path, metavar="RUN.json")
+    made.add_argument("--tolerance", default="5%", help="how much slower a median may be (default: 5%%)")
+    made.add_argument("--other-gpu", action="store_true", help="a baseline of another GPU: compare by MBU only")
+    made.add_argument("--partial", action="store_true", help="only a part was run: the rest of the baseline may lack")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} samples; at least 1")
+    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code; messages of errors go to standard error."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    at = given.index("best") if "best" in given else -1
-    asks = at in (0, 2)  # 2: after an option and its value
-    options = best_parser().parse_args(given[:at] + given[at + 1 :]) if asks else parser().parse_args(given)
+    options = parser().parse_args(_ordered(list(sys.argv[1:] if argv is None else argv)))
     try:
         check_cupy()
-        suite = options.suite or declared_in(Path.cwd())
-        state = "cold" if asks else options.state
-        session = Session(Settings(suite=suite, state=state, gpu=options.gpu or "rtx4090"))
-        return best(session, options) if asks else run(session, options)
+        return int(options.does(options))
     except WrongAnswerError as error:
         return _fail(error, WRONG)
     except RefusedError as error:
         return _fail(error, REFUSED)
     except DeviceError as error:
         code = _fail(error, NO_DEVICE)
-        print(
-            "without a GPU: --traffic counts and models here, and pytest tests/correctness simulates", file=sys.stderr
-        )
+        print("without a GPU: `traffic` counts and models, and pytest tests/correctness simulates", file=sys.stderr)
         return code
     except RooflineError as error:
         return _fail(error, USAGE)
 
 
-def run(session: Session, options: argparse.Namespace) -> int:
-    """One variant: timed, or its traffic; the exit code."""
-    variant = session.suite.variant(options.variant)
-    shape = _shape(variant.operator, options, options.samples)
-    if shape is None:
-        return USAGE
-    session.suite.require(variant, shape)
-    if options.traffic:
-        print("\n".join(traffic(*session.models.floor(variant, shape, options.state))))
-    else:
-        print("\n".join(measure(session, variant, shape, options.samples)))
-    return RIGHT
-
-
-def best(session: Session, options: argparse.Namespace) -> int:
-    """Which variant to use and why, and how it is launched; the exit code."""
-    operators = session.suite.operators
-    if options.operator not in operators:
-        raise UnknownNameError(f"there is no operator {options.operator!r}; there are {', '.join(operators)}")
-    shape = _shape(operators[options.operator], options)
-    if shape is None:
-        return USAGE
-    gpu = gpus.gpu(options.gpu) if options.gpu else session.gpu
-    choice = session.suite.best(options.operator, shape, gpu)
-    variant = choice.variant
-    print(f"{variant.name}, {variant.title}: {choice.why}")
-    print(f"operator   {variant.operator.name} {shape} on {gpu.name} ({gpu.arch})")
-    print(f"source     {', '.join(variant.at(shape, gpu).sources())}")
-    for launch in variant.at(shape, gpu).launches:
-        blocks = f"{math.prod(launch.grid(shape))} blocks of {launch.threads} threads"
-        cluster = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
-        defines = " ".join(f"{name}={value}" for name, value in launch.defines)
-        made = f"; {defines}" if defines else ""
-        print(f"launch     {launch.kernel}: {blocks}{cluster}, {launch.shared} bytes of dynamic shared memory{made}")
-    return RIGHT
-
-
-def _shape(operator: Operator, options: argparse.Namespace, samples: int = 1) -> Shape | None:
-    """The shape that was asked for; None, and a message, where a number is below 1."""
-    default = operator.default_shape
-    rows = default.M if options.rows is None else options.rows
-    columns = default.N if options.columns is None else options.columns
-    for name, value in (("M", rows), ("N", columns), ("ITERS", samples)):
-        if value < 1:
-            print(f"{name} must be at least 1, got {value}", file=sys.stderr)
-            return None
-    return Shape(rows, columns, options.dtype or default.dtype)
+def _ordered(argv: list[str]) -> list[str]:
+    """The words with the sub-command first: options may stand before it."""
+    at = next((n for n, word in enumerate(argv) if word in ("run", "best", "traffic", "gate")), 0)
+    return [*argv[at : at + 1], *argv[:at], *argv[at + 1 :]]
 
 
 def _fail(error: RooflineError, code: int) -> int:
@@ -144,24 +133,98 @@ def _fail(error: RooflineError, code: int) -> int:
     return code
 
 
-def measure(session: Session, variant: Variant, shape: Shape, samples: int) -> list[str]:
-    """Check, time and describe; the lines that are printed."""
-    job = Job(session.cuda, session.suite, variant, shape)
-    job.run()
-    accuracy = job.verify()
-    bench, state = session.bench, session.settings.state
-    found = bench.measure(job, accuracy, state, lambda series: bench.take(series, state, samples))
-    return [session.header(), *before(found), *after(found)]
+def _suite(options: argparse.Namespace) -> Suite:
+    path = options.suite or declared_in(Path.cwd())
+    if path is None:
+        raise UnknownNameError("no suite is declared: name one with --suite, or as roofline_suite for pytest")
+    return load(path)
 
 
-def traffic(found: Floor, accuracy: Accuracy) -> list[str]:
-    """What each launch does, by source line and array, and its floor."""
-    facts = found.facts
+def shape_of(suite: Suite, operator: Operator, words: Sequence[str], dtype: str | None) -> Shape:
+    """The shape that was asked for: NAME=SIZE, or sizes in the operator's order; what is not named is the default's."""
+    shape, extents = suite.default(operator), list(operator.extents)
+    found: dict[str, int] = {}
+    for place, word in enumerate(words):
+        name, equals, size = word.rpartition("=")
+        if not equals:
+            if place >= len(extents):
+                raise UnknownNameError(f"{operator.name} has extents {', '.join(extents)}; {word!r} is one too many")
+            name = extents[place]
+        if name not in extents:
+            raise UnknownNameError(f"{operator.name} has no extent {name!r}; it has {', '.join(extents) or 'none'}")
+        if not size.isdecimal() or int(size) < 1:
+            raise UnknownNameError(f"{name} = {size!r} is no size; it is a whole number of at least 1")
+        found[name] = int(size)
+    return shape.replace(dtype=dtype or shape.dtype, **found)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check and time one case."""
+    suite = _suite(options)
+    variant = suite.variant(options.variant)
+    case = Case(variant, shape_of(suite, variant.operator, options.extents, options.dtype), suite)
+    devices = Devices("cuda" if options.gpu is None else "auto", options.gpu or DEFAULT_GPU)
+    devices.require("run")
+    clock = Measured(suite, devices.cuda, Models(devices.gpu), Precision())
+    found, accuracy = clock.checked(case)
+    record = clock.measure(
+        found, accuracy, options.state, lambda series: clock.samples(series, options.state, options.samples)
+    )
+    return _print(options, record.extra_info(), [*before(record, variant.title), *after(record, accuracy)])
+
+
+def best(options: argparse.Namespace) -> int:
+    """Which variant to use and why, and how it is launched."""
+    suite = _suite(options)
+    operator = suite.operator(options.operator)
+    shape = shape_of(suite, operator, options.extents, options.dtype)
+    devices = Devices("auto" if options.gpu is None else "sim", options.gpu or DEFAULT_GPU)
+    choice = suite.best(operator.name, shape, devices.gpu)
+    plan = Plan(Case(choice.variant, choice.shape, suite), choice.gpu)
+    info = {"variant": choice.variant.name, "why": choice.why, "build_key": choice.build_key, "gpu": choice.gpu.name}
+    launches = [dataclasses.asdict(launch) for launch in plan.launches]
+    return _print(options, info | {"launches": launches}, chosen(choice, plan))
+
+
+def chosen(choice: Best, plan: Plan) -> Lines:
+    """The choice and its launches in lines."""
+    variant, gpu = choice.variant, choice.gpu
     lines = [
-        f"{facts.variant.name} {facts.shape}, {found.state} L2: {1e6 * found.seconds:.2f} us, {label(facts.gpu)}",
-        f"simulated  right: {accuracy.values} values of {accuracy.rows} rows",
+        f"{variant.name}, {variant.title}: {choice.why}",
+        f"operator   {variant.operator.name} {choice.shape} on {gpu.name} ({gpu.arch})",
+        f"source     {', '.join(plan.sources())}; build {choice.build_key}",
     ]
-    for launch in found.launches:
+    for launch in plan.launches:
+        cluster = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
+        defines = " ".join(f"{name}={value}" for name, value in launch.defines)
+        lines.append(
+            f"launch     {launch.kernel}: {launch.blocks} blocks of {launch.threads} threads{cluster}, {launch.shared} "
+            f"bytes of dynamic shared memory" + (f"; {defines}" if defines else "")
+        )
+    return lines
+
+
+def traffic(options: argparse.Namespace) -> int:
+    """What a case does, by source line and array, and its speed of light."""
+    suite = _suite(options)
+    variant = suite.variant(options.variant)
+    case = Case(variant, shape_of(suite, variant.operator, options.extents, options.dtype), suite)
+    gpu = gpu_named(options.gpu) if options.gpu else Devices().gpu
+    models = Models(gpu)
+    sol, accuracy = models.sol(case, options.state)
+    record = Modelled(models).record(case, options.state)
+    return _print(options, record.extra_info(), counted(sol, accuracy))
+
+
+def counted(sol: SpeedOfLight, accuracy: Accuracy) -> Lines:
+    """The counts of each launch in lines."""
+    plan = sol.facts.plan
+    right = f"right: {accuracy.values} values" if accuracy.values else f"not checked: {accuracy.not_checked}"
+    lines = [
+        f"{plan.case}, {sol.state} L2: {1e6 * sol.seconds:.2f} us, {label(plan.gpu)}",
+        f"simulated  {right}",
+    ]
+    for launch in sol.launches:
         work, moved = launch.work, launch.dram
         limits = ", ".join(f"{name} {1e6 * seconds:.2f}" for name, seconds in launch.limits.items())
         dram = f"{moved.read} bytes read, {moved.written} written" if moved else "not modelled: accesses have gaps"
@@ -174,45 +237,63 @@ def traffic(found: Floor, accuracy: Accuracy) -> list[str]:
             f"           {'line':<32} {'array':<8} {'requests':>10} {'bytes':>12} {'sectors':>10}  coalescing",
         ]
         for (place, name), counts in sorted(work.lines.items()):
-            moved_bytes = counts.sectors * SECTOR
-            share = f"{counts.unique_bytes / moved_bytes:.0%}" if moved_bytes else f"{counts.wavefronts} wavefronts"
+            sectors = counts.sectors * SECTOR
+            share = f"{counts.unique_bytes / sectors:.0%}" if sectors else f"{counts.wavefronts} wavefronts"
             row = f"{place:<32} {name:<8} {counts.requests:>10} {counts.bytes:>12} {counts.sectors:>10}  {share}"
             lines.append(f"           {row}")
     return lines
 
 
-def before(found: Measurement) -> list[str]:
-    """What was known before the time: ledger, footprint, launches."""
-    variant, shape, gpu = found.facts.variant, found.facts.shape, found.facts.gpu
+def compare(options: argparse.Namespace) -> int:
+    """The gate on two saved runs."""
+    tolerance = gate.parse_tolerance(options.tolerance)
+    baseline, new = gate.load(options.baseline), gate.load(options.run)
+    try:
+        by_mbu = gate.check_same_gpu(new["machine_info"], baseline["machine_info"], options.other_gpu)
+    except BaselineError as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return WRONG
+    found = gate.verdicts(new["benchmarks"], baseline["benchmarks"], tolerance, by_mbu)
+    bad = gate.failed(found, options.partial)
+    nothing = gate.nothing_compared(found)
+    told = f"gate passed (tolerance {options.tolerance})"
+    if bad or nothing:
+        told = f"gate FAILED: {len(bad)} of {len(found)}" if bad else "gate FAILED: no benchmark could be compared"
+    info = {"passed": not bad and not nothing, "verdicts": [dataclasses.asdict(one) for one in found]}
+    _print(options, info, [*gate.table(found), told])
+    return WRONG if bad or nothing else RIGHT
+
+
+def _print(options: argparse.Namespace, info: Any, lines: Lines) -> int:
+    print(json.dumps(info, indent=2) if options.json else "\n".join(lines))
+    return RIGHT
+
+
+def before(record: Record, title: str) -> Lines:
+    """What was known before the time: bytes moved, footprint, launches."""
     lines = [
-        f"{variant.name}, {variant.title}: {variant.operator.formula}, {shape.M} rows x {shape.N} columns",
-        f"ledger     {variant.ledger_bytes(shape)} bytes, {variant.ledger_per_row(shape):g}N a row ({variant.ledger_words()})",
-        f"footprint  {variant.footprint_bytes(shape) / 2**20:.1f} MiB, L2 {gpu.l2_bytes / 2**20:.0f} MiB",
+        f"{record.variant}, {title}: {record.operator} {record.shape} on {record.gpu}",
+        f"moved      {record.bytes_moved} bytes, {record.bytes_per_element:g} an element ({record.moved})",
+        f"footprint  {(record.footprint_bytes or 0) / 2**20:.1f} MiB, L2 {(record.l2_bytes or 0) / 2**20:.0f} MiB",
     ]
-    for figure in found.facts.launches:
+    for launch in record.launches:
         lines.append(
-            f"launch     {figure.launch.kernel}: {figure.resources.registers} registers, "
-            f"{figure.resources.spill_stores + figure.resources.spill_loads} bytes spilled, "
-            f"{figure.occupancy.blocks} blocks an SM ({figure.occupancy.fraction:.0%} occupancy, limited by "
-            f"{figure.occupancy.limited_by}), grid fills the gpu {figure.grid_fill:.3g} times"
+            f"launch     {launch.kernel}: {launch.registers} registers, {launch.spill_bytes} bytes spilled, "
+            f"{launch.blocks_per_sm} blocks an SM ({launch.occupancy_percent:.0f} % occupancy, limited by "
+            f"{launch.occupancy_limit}), {launch.waves:.3g} waves"
         )
     return lines
 
 
-def after(found: Measurement) -> list[str]:
-    """What the run gave: check, time, bandwidth, marks."""
-    accuracy, samples, peak = found.accuracy, [1e6 * s for s in found.samples], found.facts.gpu.peak_gbs
-    ledger = 1e6 * ledger_seconds(found.facts.variant, found.facts.shape, found.facts.gpu)
+def after(record: Record, accuracy: Accuracy) -> Lines:
+    """What the run gave: check, time, bandwidth, notes."""
+    median = record.median_us if record.median_us is not None else math.nan
+    sol = f", SOL {record.sol_us:.2f} us ({record.sol_percent:.0f} %)" if record.sol_percent else ""
     return [
-        f"check      right: {accuracy.values} values of {accuracy.rows} rows, largest error "
-        f"{accuracy.absolute:.2g}, {accuracy.of_tolerance:.2g} of the tolerance",
-        f"time       {1e6 * found.median:.2f} us median of {len(samples)} ({min(samples):.2f} to {max(samples):.2f}), "
-        f"L2 {found.state}, ledger at peak {ledger:.2f} us",
-        f"bandwidth  {found.gbs:.0f} GB/s, MBU {found.mbu_percent:.1f} % of {peak:.0f} GB/s; "
-        f"a copy of the same footprint reaches {found.copy_gbs:.0f} GB/s",
-        *(f"mark       {mark}: {MARKS[mark]}" for mark in found.marks()),
+        f"check      right: {accuracy.values} values, largest error {accuracy.absolute:.2g}, "
+        f"{accuracy.of_tolerance:.2g} of the tolerance",
+        f"time       {median:.2f} us median, L2 {record.state}, bytes moved at peak {record.at_peak_us:.2f} us{sol}",
+        f"bandwidth  {record.gbs:.0f} GB/s, MBU {record.mbu_percent:.1f} % of {record.peak_gbs:.0f} GB/s; "
+        f"a copy of the same footprint reaches {record.copy_gbs:.0f} GB/s",
+        *(f"note       {note}: {NOTES[note]}" for note in record.notes),
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

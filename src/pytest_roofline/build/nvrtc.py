@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
+from ..version import __version__
 from ..errors import CompileError, ToolOutputError
 from .source import Source
 

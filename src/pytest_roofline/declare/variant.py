@@ -25,8 +25,8 @@ class Prediction:
     """Stated before a run: ``quantity`` lies in [low, high] at the shapes of a workload, the first by default, and why.
 
     ``quantity`` is "speedup" (time of the variant ``than`` over this one's), "dram" (DRAM bytes read and written for
-    each element of the largest output) or "mbu" (percent; needs a GPU). With ``needs_gpu`` the model knows nothing of the
-    reason, such as a latency, so that only a measured time, or what ncu counts, gives a verdict.
+    each element of the largest output) or "mbu" (percent; needs a GPU). With ``needs_gpu`` the model knows nothing of
+    the reason, such as a latency, so that only a measured time, or what ncu counts, gives a verdict.
     """
 
     than: str
@@ -48,7 +48,7 @@ class Prediction:
 class Variant:
     """One implementation of an operator: a source file (relative to the declaration) and its launches.
 
-    ``launches`` are in order; a single one needs no tuple around it. ``scratch`` arrays are the variant's own; what they
+    ``launches`` are in order; a single one needs no tuple. ``scratch`` arrays are the variant's own; what they
     hold is nobody else's. ``dtypes`` are the types of a shape that it runs, ``alignment`` in bytes is what all its
     arrays have at least (0: the size of their elements). ``capability`` is that of the oldest GPU that runs it, 80 for
     sm_80.

@@ -233,9 +233,8 @@ def suite_table(suite: Suite, plans: Mapping[str, Plan]) -> list[str]:
         limits += [f"sm_{variant.capability} or newer"] if variant.capability else []
         moved = f"{plan.bytes_moved / plan.elements:g} an element"
         name = f"[{variant.name}](kernels/{variant.source})"
-        lines.append(
-            f"| {name} | {variant.operator.name} | {launches} | {variant.title} | {moved} | {'; '.join(limits) or '-'} |"
-        )
+        row = [name, variant.operator.name, launches, variant.title, moved, "; ".join(limits) or "-"]
+        lines.append(f"| {' | '.join(row)} |")
     return lines
 
 

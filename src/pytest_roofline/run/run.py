@@ -42,7 +42,7 @@ class Run:
     """A build on a device, with inputs uploaded and outputs in their initial state.
 
     ``inputs`` are host arrays by name, by default drawn as declared; ``guard`` is the number of bytes watched behind
-    each output, 0 gives each exactly its size. ``items`` limits the different items of the inputs (see ``make_inputs``).
+    each output, 0 gives each exactly its size. ``items`` limits the different items of inputs (see ``make_inputs``).
     ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a very large case.
     What is refused is refused before anything is allocated; nothing was launched then.
     """
@@ -263,8 +263,7 @@ class Run:
         if array.role == "inout" or array.initial != POISON or not got.size:
             return
         written = self.device.written(output) if output is self.arrays[array.name] else None
-        known = written is not None
-        missing = ~np.isin(flat, written) if known else self._still_poisoned(array, planned, got, flat)
+        missing = self._still_poisoned(array, planned, got, flat) if written is None else ~np.isin(flat, written)
         if missing.any():
             first = index_at(planned, int(flat[missing][0]))
             raise WrongAnswerError(

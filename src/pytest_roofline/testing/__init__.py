@@ -1,8 +1,8 @@
 """Tests for any declaration: a project's whole test file is ``from pytest_roofline.testing import *``, or some by name.
 
 What they are run on comes from the suite that the ini key ``roofline_suite`` names: boundary shapes of every variant,
-shapes past each limit and past 2^32 elements, every workload. On a GPU they measure; without one the compiled kernels are
-simulated, and a time is the modelled speed of light.
+shapes past each limit and past 2^32 elements, every workload. On a GPU they measure; without one the compiled kernels
+are simulated, and a time is the modelled speed of light.
 """
 
 from .correctness import test_answer, test_past_2_32_elements, test_refusal

@@ -82,7 +82,7 @@ def limit_numbers(suite: Suite, variant: Variant) -> dict[str, set[int]]:
 
 
 def launch_numbers(suite: Suite, variant: Variant) -> set[int]:
-    """Elements of a vector, of a warp's and a block's vectors, and a block's extents, of all the operator's variants."""
+    """Elements of a vector, of a warp's and a block's vectors, and a block's extents, of the operator's variants."""
     found: set[int] = set()
     default = suite.default(variant.operator)
     for one in suite.family(variant.operator):

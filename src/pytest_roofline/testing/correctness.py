@@ -24,9 +24,9 @@ def test_answer(check: Check, case: Case) -> None:
 
 
 def test_past_2_32_elements(check: Check, huge_case: Case) -> None:
-    """Offsets are 64-bit: past 2^32 elements what some blocks write is right, or an extent that does not fit is refused.
+    """Offsets are 64-bit: past 2^32 elements what some blocks write is right.
 
-    An extent that is passed as a 32-bit int can't be that large, and the refusal names it.
+    An extent that is passed as a 32-bit int can't be that large: then the refusal names it.
     """
     try:
         found = check(huge_case)
