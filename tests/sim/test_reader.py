@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from finding_run import kernel
+from pytest_roofline.run.check import check
 
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.ptx.reader import parse
@@ -12,9 +15,9 @@ from pytest_roofline.build.ptx.syntax import Imm, Label, Loc, Mem, Not, Pair, Re
 from pytest_roofline.build.source import Source
 from pytest_roofline.declare.suite import Shape
 from pytest_roofline.hardware.gpus import GPUS
-from pytest_roofline.run.check import check
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
+from pytest_roofline.sim.isa.translate import translate
 
 HEAD = ".version 8.8\n.target sm_89\n.address_size 64\n"
 FILES = '.file 1 "/somewhere/k.cu"\n.file 2 "/somewhere/else/reduce.cuh"\n'
@@ -24,13 +27,12 @@ REGISTERS = ".reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .f32 %
 def body(*statements):
     """What the reader makes of the statements of a kernel."""
     text = "\n".join(statements)
-    return parse(
-        f"{HEAD}.visible .entry k(\n.param .u64 k_param_0\n)\n{{\n{REGISTERS}{text}\nret;\n}}\n{FILES}"
-    ).functions["k"]
+    head = f"{HEAD}.visible .entry k(\n.param .u64 k_param_0\n)"
+    return parse(f"{head}\n{{\n{REGISTERS}{text}\nret;\n}}\n{FILES}").functions["k"].body
 
 
 def instructions(*statements):
-    return [item for item in body(*statements).body if not isinstance(item, Label)][:-1]
+    return [item for item in body(*statements).items if not isinstance(item, Label)][:-1]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +112,9 @@ def test_names_in_a_nested_scope_are_its_own():
         "{ .reg .u32 t; mov.u32 t, %r2; bra L; M: bra M; } }",
         "{ .reg .u32 t; mov.u32 t, 0; bra L; L: mov.u32 %r1, t; }",
     )
-    labels = [item.name for item in function.body if isinstance(item, Label)]
+    labels = [item.name for item in function.items if isinstance(item, Label)]
     assert len(labels) == len(set(labels)) == 3
-    items = [item for item in function.body if not isinstance(item, Label)]
+    items = [item for item in function.items if not isinstance(item, Label)]
     first, compare, jump, second, back, own, third, forward = items[:8]
     assert len({first.operands[0], second.operands[0], third.operands[0]}) == 3
     assert compare.operands[1] == first.operands[0]
@@ -150,16 +152,90 @@ def test_variables_are_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (".global .b8 x[4] = {one};", "holds an address"),
-        (".alias a, b;", "module level can't be read: '.alias a, b'"),
-        (".visible .entry k()\n{\nmov.u32 %r1, 1;", "PTX ends within"),
+        (".visible .entry k()\n{\nmov.u32 %r1, 1;", "PTX ends within the function k"),
+        (".global .u32 x", "PTX ends within '.global .u32 x"),
         (".visible .entry k()\n{\n.strange %r1;\nret;\n}", "statement can't be read: '.strange %r1'"),
+        (".visible .entry k()\n{\nmov.u32 %r1, 1\n}", "PTX of k ends within 'mov.u32 %r1, 1"),
     ],
 )
 def test_what_cannot_be_read_is_refused(text, message):
-    """Nothing is skipped in silence."""
+    """Nothing is skipped in silence: text that is cut short, and a statement once its function is looked at."""
     with pytest.raises(UnsupportedError, match=message):
-        parse(HEAD + text + "\n")
+        _ = parse(HEAD + text + "\n").functions["k"].body
+
+
+@pytest.mark.parametrize(
+    ("before", "statement", "message"),
+    [
+        (".global .b64 x[1] = {one};", "ld.global.u64 %rd1, [x];", "a variable that holds an address (one) is not"),
+        (".alias a, b;", "", "PTX at module level can't be read: '.alias a, b'"),
+    ],
+)
+def test_what_a_kernel_needs_and_cannot_be_read_is_refused_by_it(before, statement, message):
+    """The text can be read for everything else that it says."""
+    module = parse(f"{HEAD}{before}\n.visible .entry k()\n{{\n{REGISTERS}{statement}\nret;\n}}\n")
+    assert module.kernels == ("k",)
+    with pytest.raises(UnsupportedError, match=re.escape(message)):
+        translate(module, "k")
+
+
+def test_a_variable_that_holds_an_address_is_refused_where_it_is_used():
+    """A table of functions or strings is nothing to a kernel that does not look at it."""
+    module = parse(f"{HEAD}.global .b64 x[1] = {{one}};\n.visible .entry k()\n{{\nret;\n}}\n")
+    assert translate(module, "k").name == "k"
+
+
+def test_kernels_and_what_they_were_compiled_for():
+    """Visible and weak entries, in order, with bounds and clusters in any order; debug data are left out."""
+    text = """
+.visible .entry a(.param .u64 .ptr .global .align 16 a_0, .param .align 8 .b8 a_1[24], .param .f32 a_2)
+.minnctapersm 3
+.maxntid 256, 2, 1
+.maxnreg 64
+{
+.loc 1 1 0
+ret;
+}
+.weak .entry b() .reqntid 96
+{ ret; }
+.entry c()
+.explicitcluster
+.reqnctapercluster 2, 4, 1
+{ ret; }
+.visible .func d() { ret; }
+.extern .func (.param .b32 r) e(.param .b32 p);
+.section .debug_abbrev
+{
+.b8 1 // Abbreviation Code
+.b8 17
+}
+.section .debug_macinfo { }
+.section .debug_str
+{
+$L__info_string0:
+.b8 95,90
+}
+"""
+    module = parse(HEAD + text + FILES)
+    a, b, c, d, e = module.functions.values()
+    assert module.kernels == ("a", "b", "c")
+    assert (a.max_threads, a.required_block, a.max_registers, a.min_blocks) == (512, None, 64, 3)
+    assert [(p.type, p.size, p.align, p.pointer) for p in a.params] == [
+        ("u64", 8, 8, True),
+        ("b8", 24, 8, False),
+        ("f32", 4, 4, False),
+    ]
+    assert (b.max_threads, b.required_block, b.max_registers, b.min_blocks) == (96, (96, 1, 1), None, None)
+    assert (a.cluster, c.cluster, c.max_threads) == ((1, 1, 1), (2, 4, 1), None)
+    assert [d.entry, e.entry] == [False, False]
+    assert module.problems == []
+
+
+def test_the_dynamic_shared_memory_of_a_module():
+    """It has no size of its own, wherever it is declared."""
+    text = ".extern .shared .align 16 .b8 whole[];\n.visible .entry k()\n{\n.extern .shared .f32 own[];\nret;\n}\n"
+    module = parse(HEAD + text)
+    assert module.variables["whole"].size == module.functions["k"].body.variables["own"].size == -1
 
 
 def loaded(text, gpu="rtx4090"):

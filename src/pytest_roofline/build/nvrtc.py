@@ -8,18 +8,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..version import __version__
 from ..errors import CompileError, ToolOutputError
+from .image import Image as Image
 from .source import Source
 
 # -ftz=true is what CuPy's own RawModule adds: results under 1.18e-38 flush to zero, and __expf is one instruction
@@ -35,63 +34,6 @@ HINTS = {
     "cuda_fp16.h": ("__half", "half", "__half2", "half2", "__float2half"),
     "cuda_bf16.h": ("__nv_bfloat16", "__nv_bfloat162", "__float2bfloat16"),
 }
-
-
-@dataclass(frozen=True)
-class Image:
-    """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90"); ``name`` is the .cu file's."""
-
-    name: str
-    arch: str
-    ptx: str
-    cubin: bytes
-    log: str
-    path: Path  # the cubin on disk
-    defines: tuple[tuple[str, str], ...] = ()  # macros it was compiled with
-
-    def kernels(self) -> tuple[str, ...]:
-        return self._kernels
-
-    @cached_property
-    def _kernels(self) -> tuple[str, ...]:
-        return tuple(re.findall(r"^\s*\.visible \.entry (\w+)\(", self.ptx, re.MULTILINE))
-
-    def cluster(self, kernel: str) -> int:
-        """Blocks of a thread-block cluster in x, 1 where the kernel asks for none."""
-        body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
-        found = re.search(r"\.reqnctapercluster (\d+)", body)
-        return int(found[1]) if found else 1
-
-    def max_threads(self, kernel: str) -> int | None:
-        """Threads of a block that the kernel was compiled for, None where it says nothing (__launch_bounds__)."""
-        body = self.ptx.partition(f".entry {kernel}(")[2].partition("{")[0]
-        found = re.search(r"\.(?:max|req)ntid (\d+)(?:, (\d+))?(?:, (\d+))?", body)
-        return math.prod(int(n or 1) for n in found.groups()) if found else None
-
-    def atomics(self, kernel: str) -> tuple[int | str, ...]:
-        """Positions of the parameters on which the kernel works by atomics in global memory."""
-        body = self.ptx.partition(f".entry {kernel}(")[2].partition("\n}")[0]
-        return ("global memory",) if re.search(r"\b(?:atom|red)\.(?:\w+\.)*global", body) else ()
-
-    def parameters(self, kernel: str) -> tuple[str, ...]:
-        """PTX types of the kernel's parameters, in order: ("u64", "u64", "u32", "f32")."""
-        self.require(kernel)
-        head = re.search(rf"\.entry {re.escape(kernel)}\((.*?)\)", self.ptx, re.DOTALL)
-        assert head is not None
-        return tuple(re.findall(r"\.param (?:\.align \d+ )?\.(\w+)", head.group(1)))
-
-    def require(self, kernel: str) -> None:
-        """Raise :class:`CompileError` if the image has no such kernel, with those it has."""
-        names = self.kernels()
-        if kernel in names:
-            return
-        mangled = [n for n in names if re.match(rf"_Z\d+{re.escape(kernel)}", n)]
-        fix = (
-            f'it was compiled with C++ linkage, as {mangled[0]}: write extern "C" __global__ void {kernel}(...)'
-            if mangled
-            else f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration'
-        )
-        raise CompileError(f"{self.name} has no kernel {kernel}; it has {', '.join(names) or 'none'}; {fix}")
 
 
 @cache
@@ -144,6 +86,9 @@ def compile_source(
 ) -> Image:
     """Compile ``source`` for ``arch`` ("sm_90") with the macros ``defines``, or take the image from the cache.
 
+    ``names`` are kernels that will be asked for; of those that are expressions, like ``scale<256, float>``, an instance
+    is made, and NVRTC says what its name in PTX is.
+
     The cache key holds everything that can change the result: source, all headers, flags, architecture, the
     compiler's version and the CUDA headers' place and version.
     Errors: :class:`CompileError` with the compiler's log and, where it is known, the fix.
@@ -151,14 +96,14 @@ def compile_source(
     flags = [*FLAGS, *_no_cache(), *extra, *(f"-D{name}={value}" for name, value in defines), f"-arch={arch}"]
     if include := cuda_include():
         flags.append(f"-I{include}")
-    key = hashlib.sha256(
-        json.dumps([__version__, compiler(), flags, _header_version(include), source.as_json()]).encode()
-    ).hexdigest()
+    expressions = tuple(dict.fromkeys(name for name in names if not name.isidentifier()))
+    parts = [__version__, compiler(), flags, _header_version(include), source.as_json(), *expressions]
+    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     cubin_path = cache_directory() / f"{Path(source.name).stem}-{arch}-{key[:24]}.cubin"
     if image := load_image(cubin_path):
         return image
-    ptx, cubin, log = _compile(source, arch, flags)
-    image = Image(source.name, arch, ptx, cubin, log, cubin_path, defines)
+    ptx, cubin, log, lowered = _compile(source, arch, flags, expressions)
+    image = Image(source.name, arch, ptx, cubin, log, cubin_path, defines, lowered)
     _store(image)
     return image
 
@@ -175,7 +120,10 @@ def _header_version(include: str | None) -> str:
     return hashlib.sha256(header.read_bytes()).hexdigest() if header.is_file() else "unknown"
 
 
-def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, str]:
+def _compile(
+    source: Source, arch: str, flags: list[str], expressions: tuple[str, ...]
+) -> tuple[str, bytes, str, tuple[tuple[str, str], ...]]:
+    """PTX, machine code, the log, and the expressions with their names in PTX."""
     nvrtc = _nvrtc()
     if arch.rstrip("af") not in supported_architectures():  # sm_90a and sm_100f are variants of their number
         raise CompileError(
@@ -188,14 +136,21 @@ def _compile(source: Source, arch: str, flags: list[str]) -> tuple[str, bytes, s
     )
     try:
         try:
+            for name in expressions:
+                nvrtc.addNameExpression(program, name)
             nvrtc.compileProgram(program, flags)
         except nvrtc.NVRTCError as error:
             log = nvrtc.getProgramLog(program).replace("\0", "")
             raise CompileError(_explain(source, arch, flags, str(error), log)) from None
         ptx, cubin = nvrtc.getPTX(program).decode().rstrip("\0"), nvrtc.getCUBIN(program)
-        return ptx, cubin, nvrtc.getProgramLog(program).replace("\0", "")
+        lowered = tuple((name, _text(nvrtc.getLoweredName(program, name))) for name in expressions)
+        return ptx, cubin, nvrtc.getProgramLog(program).replace("\0", ""), lowered
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
 
 
 def _where_headers_are(name: str) -> str:
@@ -231,7 +186,8 @@ def load_image(cubin_path: Path) -> Image | None:
         record = json.loads(cubin_path.with_suffix(".json").read_text())
         cubin = cubin_path.read_bytes()
         defines = tuple((name, value) for name, value in record["defines"])
-        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path, defines)
+        lowered = tuple((text, name) for text, name in record.get("lowered", ()))
+        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path, defines, lowered)
         return image if _digest(image) == record["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # absent or damaged: it is compiled anew and written over
@@ -239,12 +195,13 @@ def load_image(cubin_path: Path) -> Image | None:
 
 def _digest(image: Image) -> str:
     """Over everything the two files hold, so that damage to either is seen, and a pair of two builds too."""
-    text = json.dumps([image.name, image.arch, image.ptx, image.log, image.defines])
+    text = json.dumps([image.name, image.arch, image.ptx, image.log, image.defines, *image.lowered])
     return hashlib.sha256(image.cubin + text.encode()).hexdigest()
 
 
 def _store(image: Image) -> None:
-    record = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log, "defines": image.defines}
+    record: dict[str, Any] = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log}
+    record |= {"defines": image.defines, "lowered": image.lowered}
     record["sha256"] = _digest(image)
     try:
         image.path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ..errors import ToolOutputError
 from ..hardware.resources import Resources
-from .nvrtc import Image
+from .image import Image
 
 FAILURE = re.compile(r"ptxas\b.*?\b(?:fatal|error)\s*:\s*(.+)")
 ENTRY = re.compile(r"ptxas .*?Compiling entry function '([^']+)' for '([^']+)'")
@@ -63,8 +63,7 @@ def parse(log: str) -> dict[str, Resources]:
 
 def of_kernel(image: Image, kernel: str) -> Resources:
     """The resources of one kernel; :class:`~pytest_roofline.errors.CompileError` if the image has none of that name."""
-    image.require(kernel)
-    return of_image(image)[kernel]
+    return of_image(image)[image.entry(kernel)]
 
 
 @lru_cache(maxsize=64)  # an image with hundreds of kernels is asked for each of them

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..build.nvrtc import Image
-from ..build.ptx.reader import parse
+from ..build.image import Image
 from ..build.ptx.syntax import Module
 from ..build.ptxas import of_kernel
 from ..errors import DeviceError, DeviceMemoryError, RefusedError, ToolOutputError
@@ -154,9 +153,9 @@ class SimDevice:
 
     def load(self, image: Image, kernel: str) -> SimKernel:
         """``kernel`` of ``image``, parsed and translated once."""
+        kernel = image.entry(kernel)
         key = (image.path, kernel)
         if key not in self._kernels:
-            image.require(kernel)
             module, symbols = self._module(image)
             program = translate(module, kernel)
             params = [(v.name, at, v.size) for at, v in program.flat.params.values()]
@@ -165,10 +164,10 @@ class SimDevice:
 
     def _module(self, image: Image) -> tuple[Module, dict[str, int]]:
         if image.path not in self._modules:
-            module = parse(image.ptx)
+            module = image.module
             symbols = {}
             for variable in module.variables.values():
-                if variable.space in ("global", "const"):
+                if variable.space in ("global", "const") and not variable.problem:
                     made = self.arena.allocate(variable.size, f"the variable {variable.name}")
                     data = np.frombuffer(variable.data.ljust(variable.size, b"\0"), np.uint8)
                     made.fill(0, data)
@@ -229,7 +228,7 @@ class SimDevice:
             registers=kernel.registers,
             static_shared=flat.static_shared,
             dynamic_shared=shared,
-            max_threads=flat.max_threads or None,
+            max_threads=flat.max_threads,
             required_block=flat.required_block,
         )
         if why:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import DeviceError, NotCheckedError
+from ..build.ptx.errors import UnsupportedError
+from ..errors import DeviceError
 
-
-class UnsupportedError(NotCheckedError):
-    """The kernel holds something that is not simulated; the message names the opcode and the source line."""
+__all__ = ["SimulationError", "UnsupportedError"]
 
 
 class SimulationError(DeviceError):

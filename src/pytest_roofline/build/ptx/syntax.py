@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 SIZES = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4}
 SIZES |= {"f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "pred": 1, "b128": 16}
@@ -98,7 +100,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Variable:
-    """``size`` in bytes; -1 for an extern array, whose size the launch gives."""
+    """``size`` in bytes; -1 for an extern array, whose size the launch gives. ``problem`` is why it can't be made."""
 
     name: str
     space: str
@@ -106,27 +108,56 @@ class Variable:
     align: int
     size: int
     data: bytes = b""
+    problem: str = ""
+    pointer: bool = False  # a parameter of which the compiler says that it is one
+
+
+@dataclass
+class Body:
+    """What a function does. ``regs`` is name -> PTX type, ``targets`` the tables of indexed jumps."""
+
+    items: list[Instr | Label] = field(default_factory=list)
+    regs: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass
 class Function:
-    """A kernel or a device function. ``params`` and ``results`` in order; ``regs`` is name -> PTX type."""
+    """A kernel or a device function. ``params`` and ``results`` in order.
+
+    Of a kernel also what it was compiled for: blocks of a cluster in x, y, z (``.reqnctapercluster``), the most threads
+    of a block, the only block it takes, the most registers of a thread, the least blocks an SM shall hold; None where
+    it says nothing. Its body is read when it is first asked for.
+    """
 
     name: str
+    entry: bool = False
     params: list[Variable] = field(default_factory=list)
     results: list[Variable] = field(default_factory=list)
-    body: list[Instr | Label] = field(default_factory=list)
-    regs: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
-    targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cluster: tuple[int, int, int] = (1, 1, 1)
-    max_threads: int = 0  # a block may have, 0 for no bound of its own
-    required_block: tuple[int, int, int] | None = None  # the only block that it takes (.reqntid)
-    entry: bool = False
+    max_threads: int | None = None  # .maxntid or .reqntid
+    required_block: tuple[int, int, int] | None = None  # .reqntid
+    max_registers: int | None = None  # .maxnreg
+    min_blocks: int | None = None  # .minnctapersm
+    read: Callable[[], Body] | None = field(default=None, repr=False)  # None for what is only declared
+
+    @cached_property
+    def body(self) -> Body:
+        """Empty for what is only declared. Errors: UnsupportedError for what can't be read in it."""
+        return Body() if self.read is None else self.read()
 
 
-@dataclass
+@dataclass(eq=False)
 class Module:
+    """All of a PTX text. ``problems`` are statements at its level that can't be read."""
+
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     target: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of its entry functions, in order: visible ones, and weak ones such as instances of a template."""
+        return tuple(name for name, function in self.functions.items() if function.entry and function.read is not None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...build.ptx.syntax import SIZES, Imm, Instr, Mem, Not, Operand, Pair, Reg, Sym, Vec
+from ...build.ptx.flow import defined, registers, space_of, used
+from ...build.ptx.syntax import SIZES, Imm, Instr, Reg
 from .alu import TABLE
 from .operation import Alu
 from .program import Flat
@@ -14,62 +15,7 @@ MODIFIERS |= {"clamp", "pack", "shiftamt", "u2", "s2", "u4", "s4", "f4e", "b4e",
 MODIFIERS |= {"finite", "infinite", "number", "notanumber", "normal", "subnormal", "num", "nan", "ls", "hs"}
 MODIFIERS |= {name + end for name in ("eq", "ne", "lt", "le", "gt", "ge") for end in ("", "u")}
 
-SPACES = ("global", "shared", "local", "const", "param")
 RAW = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
-
-
-def registers(operand: Operand) -> list[str]:
-    """Names of the registers in ``operand``."""
-    if isinstance(operand, Reg):
-        return [operand.name]
-    if isinstance(operand, Not):
-        return [operand.reg.name]
-    if isinstance(operand, Mem):
-        return registers(operand.base)
-    if isinstance(operand, Vec):
-        return [name for part in operand.parts for name in registers(part)]
-    if isinstance(operand, Pair):
-        return registers(operand.first) + registers(operand.second)
-    return []
-
-
-NO_RESULT: tuple[str, ...] = (
-    "st",
-    "red",
-    "bar",
-    "barrier",
-    "membar",
-    "fence",
-    "prefetch",
-    "prefetchu",
-    "trap",
-    "nanosleep",
-    "discard",
-)
-NO_RESULT += ("cp", "stmatrix", "applypriority", "pmevent", "brkpt", "setmaxnreg", "griddepcontrol", "call")
-
-
-def has_result(item: Instr) -> bool:
-    """Whether the first operand is written."""
-    base = item.mods[0]
-    if base == "mbarrier":
-        return item.mods[1] in ("arrive", "test_wait", "try_wait", "arrive_drop", "pending_count")
-    if base in ("bar", "barrier"):
-        return "red" in item.mods
-    return base not in NO_RESULT
-
-
-def defined(item: Instr) -> list[str]:
-    return registers(item.operands[0]) if item.operands and has_result(item) else []
-
-
-def used(item: Instr) -> list[str]:
-    """Registers read; those of the destination too if it is written under a predicate."""
-    sources = item.operands[1:] if has_result(item) else item.operands
-    names = [name for operand in sources for name in registers(operand)]
-    if item.pred:
-        names += [item.pred[0], *defined(item)]
-    return names
 
 
 def crossing(flat: Flat) -> set[str]:
@@ -129,32 +75,6 @@ def canonical_types(flat: Flat) -> dict[str, str]:
     }
 
 
-def pointer_sources(flat: Flat) -> dict[str, set[str]]:
-    """For each register the kernel parameters its value comes from."""
-    found: dict[str, set[str]] = {}
-    items = [item for block in flat.blocks for item in block.body]
-    changed = True
-    while changed:
-        changed = False
-        for item in items:
-            names = defined(item)
-            if not names:
-                continue
-            if item.mods[0] == "ld" and "param" in item.mods and isinstance(item.operands[1], Mem):
-                base = item.operands[1].base
-                given = {base.name} if isinstance(base, Sym) and SIZES.get(item.mods[-1]) == 8 else set()
-            elif item.mods[0] in ("ld", "atom", "shfl"):
-                given = {"?"} if SIZES.get(item.mods[-1]) == 8 or item.mods[0] == "shfl" else set()
-            else:
-                given = {p for o in item.operands[1:] for n in registers(o) for p in found.get(n, ())}
-                given |= {o.name for o in item.operands[1:] if isinstance(o, Sym) and not o.name.startswith("%")}
-            for name in names:
-                if not given <= found.setdefault(name, set()):
-                    found[name] |= given
-                    changed = True
-    return found
-
-
 def granule(flat: Flat, space: str) -> int:
     """The narrowest access to a space in bytes, for which its shadows are kept; a generic access counts for all."""
     sizes = [4]
@@ -165,14 +85,6 @@ def granule(flat: Flat, space: str) -> int:
             if item.mods[0] in ("ldmatrix", "stmatrix") and space == "shared":
                 sizes.append(2)
     return min(sizes)
-
-
-def space_of(item: Instr) -> str:
-    """The state space of a memory instruction, empty for a generic address."""
-    for mod in item.mods[1:]:
-        if mod.split("::")[0] in SPACES:
-            return mod.split("::")[0]
-    return ""
 
 
 def opens_for_all(item: Instr) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...build.ptx.flow import has_result, space_of
 from ...build.ptx.syntax import SINK, Imm, Instr, Mem, Pair, Reg, Sym, Vec
-from .analysis import RAW, has_result, opens_for_all, space_of
+from .analysis import RAW, opens_for_all
 from .operation import DTYPES
 from .tensor import mma, shape_of
 

@@ -5,28 +5,19 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+from ...build.ptx.errors import UnsupportedError
+from ...build.ptx.inline import inlined
 from ...build.ptx.syntax import (
-    SINK,
-    Function,
-    Imm,
     Instr,
     Label,
-    Loc,
-    Mem,
     Module,
-    Not,
     Operand,
-    Pair,
     Reg,
     Sym,
     Variable,
-    Vec,
 )
-from ..errors import UnsupportedError
 
 EXIT = -1
-MAX_DEPTH = 16
-IGNORED_CALLS = ("vprintf",)
 WARP_SYNC: tuple[str, ...] = (
     "shfl.sync",
     "vote.sync",
@@ -77,7 +68,7 @@ class Flat:
     local: dict[str, int]
     local_bytes: int
     cluster: tuple[int, int, int]
-    max_threads: int  # of a block, 0 for no bound of its own
+    max_threads: int | None  # of a block
     required_block: tuple[int, int, int] | None
     notes: tuple[str, ...]
 
@@ -85,23 +76,24 @@ class Flat:
 def flatten(module: Module, name: str) -> Flat:
     """The kernel ``name`` of ``module``; :class:`UnsupportedError` for recursion and indirect calls."""
     function = module.functions[name]
-    inliner = _Inliner(module)
-    body = inliner.body(function, "", 0)
+    if module.problems:
+        raise UnsupportedError(f"{name} is not checked, it can't be simulated: {'; '.join(module.problems)}")
+    whole = inlined(module, name)
     shared, static_shared = _layout(
-        [v for v in (*module.variables.values(), *inliner.variables.values()) if v.space == "shared"]
+        [v for v in (*module.variables.values(), *whole.variables.values()) if v.space == "shared"]
     )
-    local, local_bytes = _layout([v for v in inliner.variables.values() if v.space in ("local", "param")])
+    local, local_bytes = _layout([v for v in whole.variables.values() if v.space in ("local", "param")])
     params, at = {}, 0
     for variable in function.params:
         at = -(-at // variable.align) * variable.align
         params[variable.name] = (at, variable)
         at += variable.size
-    cutter = _Cutter(inliner.targets)
-    for item in body:
+    cutter = _Cutter(whole.targets)
+    for item in whole.items:
         cutter.add(item)
     return Flat(
         name=name,
-        regs=inliner.regs,
+        regs=whole.regs,
         blocks=cutter.done(),
         params=params,
         param_bytes=at,
@@ -112,7 +104,7 @@ def flatten(module: Module, name: str) -> Flat:
         cluster=function.cluster,
         max_threads=function.max_threads,
         required_block=function.required_block,
-        notes=tuple(dict.fromkeys(inliner.notes)),
+        notes=tuple(dict.fromkeys(whole.notes)),
     )
 
 
@@ -130,118 +122,6 @@ def _layout(variables: list[Variable]) -> tuple[dict[str, int], int]:
             at = -(-at // max(16, variable.align)) * max(16, variable.align)
             places[variable.name] = at
     return places, at
-
-
-class _Inliner:
-    """Copies the bodies of called functions into the caller, every name with a suffix of its own."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.regs: dict[str, str] = {}
-        self.variables: dict[str, Variable] = {}
-        self.targets: dict[str, tuple[str, ...]] = {}
-        self.notes: list[str] = []
-        self.calls = 0
-
-    def body(self, function: Function, suffix: str, depth: int) -> list[Instr | Label]:
-        if depth > MAX_DEPTH:
-            raise UnsupportedError(f"{function.name}: calls nest deeper than {MAX_DEPTH} (recursion?), not simulated")
-        self.regs |= {name + suffix: kind for name, kind in function.regs.items()}
-        # Static shared variables of a device function exist once, whoever calls it.
-        own = {v.name: v for v in function.variables.values() if v.space == "shared"}
-        self.variables |= own
-        rest = [v for v in function.variables.values() if v.space != "shared"]
-        rest += [] if function.entry else [*function.params, *function.results]
-        self.variables |= {v.name + suffix: dataclasses.replace(v, name=v.name + suffix) for v in rest}
-        local = {v.name for v in rest} | set(function.regs)
-        labels = {item.name for item in function.body if isinstance(item, Label)}
-        local |= labels | set(function.targets)
-        self.targets |= {
-            name + suffix: tuple(target + suffix for target in found) for name, found in function.targets.items()
-        }
-        rename = _Renamer(local, suffix)
-        done: list[Instr | Label] = []
-        for item in function.body:
-            if isinstance(item, Label):
-                done.append(Label(item.name + suffix))
-            elif item.opcode.startswith("call"):
-                done += self._call(rename.instr(item), depth)
-            else:
-                done.append(rename.instr(item))
-        return done
-
-    def _call(self, call: Instr, depth: int) -> list[Instr | Label]:
-        results, name, given = call.operands
-        assert isinstance(results, Vec)
-        assert isinstance(given, Vec)
-        if not isinstance(name, Sym) or name.name not in self.module.functions:
-            raise UnsupportedError(f"{call.loc}: an indirect call is not simulated")
-        callee = self.module.functions[name.name]
-        self.calls += 1
-        if name.name in IGNORED_CALLS:
-            self.notes.append(f"{call.loc}: printf is ignored")
-            return []
-        if name.name == "__assertfail":
-            return [Instr("trap", (), call.loc, call.pred)]
-        if not callee.body:
-            raise UnsupportedError(f"{call.loc}: {name.name} has no body here and is not simulated")
-        suffix = f"/{self.calls}"
-        copies: list[Instr | Label] = []
-        for outer, inner in zip(given.parts, callee.params, strict=True):
-            copies.append(_copy(Sym(inner.name + suffix), outer, inner.size, call.loc))
-        body = self.body(callee, suffix, depth + 1)
-        end = f"$return{suffix}"
-        inside: list[Instr | Label] = [
-            dataclasses.replace(i, opcode="bra", operands=(Sym(end),))
-            if isinstance(i, Instr) and i.opcode == "ret"
-            else i
-            for i in body
-        ]
-        back = [
-            _copy(outer, Sym(i.name + suffix), i.size, call.loc)
-            for outer, i in zip(results.parts, callee.results, strict=True)
-        ]
-        done: list[Instr | Label] = [*copies, *inside, Label(end), *back]
-        if call.pred is None:
-            return done
-        skip = f"$skip{suffix}"
-        return [Instr("bra", (Sym(skip),), call.loc, (call.pred[0], not call.pred[1])), *done, Label(skip)]
-
-
-def _copy(to: Operand, of: Operand, size: int, loc: Loc) -> Instr:
-    """Bytes from one variable of parameter space to another; a register stands for itself."""
-    return Instr(f"copy.param.b{8 * size}", (to, of, Imm(size)), loc)
-
-
-class _Renamer:
-    def __init__(self, names: set[str], suffix: str) -> None:
-        self.names, self.suffix = names, suffix
-
-    def name(self, name: str) -> str:
-        return name + self.suffix if name in self.names else name
-
-    def operand(self, operand: Operand) -> Operand:
-        if isinstance(operand, Reg):
-            return Reg(self.name(operand.name))
-        if isinstance(operand, Sym):
-            return operand if operand == SINK else Sym(self.name(operand.name), operand.offset)
-        if isinstance(operand, Mem):
-            base = self.operand(operand.base)
-            assert isinstance(base, Reg | Sym | Imm)
-            return Mem(base, operand.offset)
-        if isinstance(operand, Vec):
-            return Vec(tuple(self.operand(part) for part in operand.parts))
-        if isinstance(operand, Not):
-            return Not(Reg(self.name(operand.reg.name)))
-        if isinstance(operand, Pair):
-            return Pair(self.operand(operand.first), self.operand(operand.second))
-        return operand
-
-    def instr(self, item: Instr) -> Instr:
-        if not self.suffix:
-            return item
-        pred = (self.name(item.pred[0]), item.pred[1]) if item.pred else None
-        return dataclasses.replace(item, operands=tuple(self.operand(o) for o in item.operands), pred=pred)
 
 
 def sync_kind(opcode: str) -> str:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ...build.ptx.errors import UnsupportedError
+from ...build.ptx.flow import GLOBAL, UNKNOWN, registers, sources, used
 from ...build.ptx.syntax import SINK, Imm, Instr, Mem, Module, Not, Operand, Pair, Reg, Sym, Vec
-from ..errors import UnsupportedError
 from ..observe.findings import Site
 from . import fpmode
 from .alu import TABLE
-from .analysis import RAW, alu_of, canonical_types, crossing, granule, opens_for_all, pointer_sources, registers, used
+from .analysis import RAW, alu_of, canonical_types, crossing, granule, opens_for_all
 from .emit import EMIT
 from .floats import canonical_f32, canonical_f64
 from .operation import Alu
@@ -65,7 +66,7 @@ class Translator:
         self.crossing = crossing(flat)
         self.read = {name for block in flat.blocks for item in block.body for name in used(item)}
         self.canonical = canonical_types(flat)
-        self.pointers = pointer_sources(flat)
+        self.pointers = sources([item for block in flat.blocks for item in block.body], flat.params)
 
     def run(self) -> Program:
         text = "\n".join(self._block(block) for block in self.flat.blocks)
@@ -261,6 +262,8 @@ class Translator:
         if name in flat.local:
             return self.constant(flat.local[name] + operand.offset, kind)
         if name in self.module.variables:
+            if self.module.variables[name].problem:
+                raise UnsupportedError(f"{self.item.loc}: {self.module.variables[name].problem}")
             return f"(x.address({name!r}) + {self.constant(operand.offset, 'u8')})"
         raise self.refused(f"with {name}")
 
@@ -292,10 +295,10 @@ class Translator:
         pointers: set[str] = set()
         if isinstance(address, Mem):
             for name in registers(address):
-                pointers |= self.pointers.get(name, set())
+                pointers |= {source.removesuffix(GLOBAL) for source in self.pointers.get(name, ())}
             if isinstance(address.base, Sym):
                 pointers.add(address.base.name)
-        known = frozenset() if "?" in pointers else frozenset(pointers)
+        known = frozenset() if UNKNOWN in pointers else frozenset(pointers)
         made = Site(len(self.sites), self.item.opcode, self.item.loc, self.flat.name, space, known)
         self.sites.append(made)
         self.scope[f"s{made.index}"] = made

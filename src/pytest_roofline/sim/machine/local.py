@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...build.ptx.errors import UnsupportedError
 from ...run.device import POISON
-from ..errors import UnsupportedError
 from ..isa.floats import Array
 from ..observe.findings import MEMORY, Site
 

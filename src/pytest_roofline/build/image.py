@@ -1,0 +1,103 @@
+"""What a compiler made of a source: PTX, machine code and ptxas's report, and what the PTX says of each kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import CompileError
+from .ptx import accesses
+from .ptx.names import expression, matching, plain
+from .ptx.reader import parse
+from .ptx.syntax import Function, Module
+
+GLOBAL_MEMORY = "global memory"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90"); ``name`` is the .cu file's.
+
+    A kernel is named as in the source, ``scale<256, float>`` or ``ns::scale<256>``, or as in PTX. ``lowered`` are the
+    expressions that the compiler was told, each with its name in PTX.
+    """
+
+    name: str
+    arch: str
+    ptx: str
+    cubin: bytes
+    log: str
+    path: Path  # the cubin on disk
+    defines: tuple[tuple[str, str], ...] = ()  # macros it was compiled with
+    lowered: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def module(self) -> Module:
+        """The PTX, read."""
+        return parse(self.ptx)
+
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels, as in PTX."""
+        return self.module.kernels
+
+    def entry(self, kernel: str) -> str:
+        """The name in PTX of ``kernel``.
+
+        Errors: :class:`CompileError` if the image has none of that name, with those it has, or several.
+        """
+        names = self.kernels()
+        if kernel in names:
+            return kernel
+        if told := [name for text, name in self.lowered if plain(text) == plain(kernel)]:
+            return told[0]
+        found = matching(kernel, names)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = ", ".join(map(expression, found))
+            raise CompileError(f"{self.name} has several kernels {kernel}: {several}; name one of them in full")
+        fix = (
+            f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration'
+            if kernel.isidentifier()
+            else "correct the name in the declaration: an instance of a template is named with namespace and arguments"
+        )
+        have = ", ".join(map(expression, names)) or "none"
+        raise CompileError(f"{self.name} has no kernel {kernel}; it has {have}; {fix}")
+
+    def require(self, kernel: str) -> None:
+        """Raise :class:`CompileError` if the image has no such kernel, with those it has."""
+        self.entry(kernel)
+
+    def function(self, kernel: str) -> Function:
+        """What the PTX says of the kernel: parameters, bounds and body."""
+        return self.module.functions[self.entry(kernel)]
+
+    def cluster(self, kernel: str) -> int:
+        """Blocks of a thread-block cluster, 1 where the kernel asks for none."""
+        return math.prod(self.function(kernel).cluster)
+
+    def max_threads(self, kernel: str) -> int | None:
+        """Threads of a block that the kernel was compiled for, None where it says nothing (__launch_bounds__)."""
+        return self.function(kernel).max_threads
+
+    def parameters(self, kernel: str) -> tuple[str, ...]:
+        """PTX types of the kernel's parameters, in order: ("u64", "u64", "u32", "f32"); of a struct "b8"."""
+        return tuple(variable.type for variable in self.function(kernel).params)
+
+    def accesses(self, kernel: str) -> tuple[accesses.Access, ...]:
+        """Each instruction of the kernel that accesses global memory, and through which parameter."""
+        return accesses.accesses(self.module, self.entry(kernel))
+
+    def uncounted(self, kernel: str) -> str | None:
+        """What may access global memory in the kernel unseen by :meth:`accesses`; None if nothing does."""
+        return accesses.uncounted(self.module, self.entry(kernel))
+
+    def atomics(self, kernel: str) -> tuple[int | str, ...]:
+        """Where the kernel works by atomics in global memory: positions of parameters, or "global memory".
+
+        The latter stands for a variable of the module and for what can't be told.
+        """
+        found = [one.target for one in self.accesses(kernel) if one.atomic]
+        return tuple(dict.fromkeys(target if isinstance(target, int) else GLOBAL_MEMORY for target in found))
