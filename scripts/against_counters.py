@@ -16,14 +16,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_roofline.plugin.session import Session, Settings
+from pytest_roofline.run.check import images_of
+
+from pytest_roofline import Shape
 from pytest_roofline.bench import ncu as counters
 from pytest_roofline.bench.modelled import Models
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import RooflineError
 from pytest_roofline.hardware.gpus import GPUS
 from pytest_roofline.model.l2 import Dram
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import images_of
 from pytest_roofline.run.gpu.child import Counted
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,7 @@ def measured(session: Session, rows: list[int]) -> dict[str, Any]:
     """The counters of every variant that is not compiled for its shape, at its default width, by ncu on this machine."""
     suite = session.suite
     plain = [variant for variant in suite.variants if all(launch.tune is None for launch in variant.launches)]
-    shapes = {variant.name: [Shape(m, variant.operator.default_shape.N) for m in rows] for variant in plain}
+    shapes = {variant.name: [Shape(M=m, N=variant.operator.default_shape.N) for m in rows] for variant in plain}
     cases = [
         Counted(variant, shape, state, images_of(suite, variant, session.cuda.arch))
         for variant in plain
@@ -65,7 +66,7 @@ def table(models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
     by_case: dict[tuple[int, str, int], list[str]] = {}
     for case in sorted(saved["cases"], key=lambda c: rows.index(c["M"]) if c["M"] in rows else len(rows)):
         if case["M"] in rows:
-            variant, shape = models.suite.variant(case["variant"]), Shape(case["M"], case["N"])
+            variant, shape = models.suite.variant(case["variant"]), Shape(M=case["M"], N=case["N"])
             found, _ = models.floor(variant, shape, case["state"])
             counted = Dram(*(int(sum(one[k] for one in case["launches"])) for k in ("dram_read", "dram_written")))
             cells = by_case.setdefault((case["M"], case["variant"], case["N"]), [])

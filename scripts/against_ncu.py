@@ -20,10 +20,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_roofline.bench.placement import Placements
-from pytest_roofline.declare.suite import Shape, Variant
 from pytest_roofline.plugin.session import Session, Settings
 from pytest_roofline.run.check import Job
+
+from pytest_roofline import Shape, Variant
+from pytest_roofline.bench.placement import Placements
 
 ROOT = Path(__file__).parents[1]
 CACHE_CONTROL = {"cold": "all", "warm": "none"}
@@ -41,7 +42,7 @@ def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Varia
             )
             raise SystemExit(2)
         for rows in options.rows:
-            yield variant, Shape(rows, options.columns)
+            yield variant, Shape(M=rows, N=options.columns)
 
 
 def ours(session: Session, variant: Variant, shape: Shape, state: str) -> float:

@@ -18,12 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.build.nvrtc import Image
-from pytest_roofline.declare.suite import Shape, Suite, Variant, lacking
-from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
-from pytest_roofline.hardware.gpus import Gpu
 from pytest_roofline.plugin.session import Session, Settings
 from pytest_roofline.run.check import images_of
+
+from pytest_roofline import Shape, Suite, Variant
+from pytest_roofline.build.nvrtc import Image
+from pytest_roofline.declare.suite import lacking
+from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
+from pytest_roofline.hardware.gpus import Gpu
 from pytest_roofline.run.device import NOT_CHECKED
 from pytest_roofline.run.gpu.child import ChildJob, variant_job
 from pytest_roofline.sanitize.compute_sanitizer import Tool, check, nearest_shape
@@ -32,8 +34,8 @@ from pytest_roofline.sanitize.simulated import BETWEEN_BLOCKS
 
 ROOT = Path(__file__).parents[1]
 MUTANTS = ROOT / "tests" / "mutants"
-WANTED = Shape(8, 1000)
-SPLIT = Shape(8, 60000)  # over a cluster of blocks
+WANTED = Shape(M=8, N=1000)
+SPLIT = Shape(M=8, N=60000)  # over a cluster of blocks
 Case = tuple[str, Variant, Shape, Mapping[str, Image]]
 
 

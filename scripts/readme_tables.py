@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.declare.loading import load
-from pytest_roofline.declare.suite import Suite
+from pytest_roofline import Suite, load
 from pytest_roofline.report import predictions as verdict
 from pytest_roofline.report.tables import results_table, shaped, suite_table
 from pytest_roofline.run.device import NOT_CHECKED

@@ -18,15 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.bench.placement import Placements
-from pytest_roofline.build.ptxas import of_kernel
-from pytest_roofline.declare.suite import Launch, Shape, Variant
-from pytest_roofline.errors import RooflineError
-from pytest_roofline.hardware.dtypes import FLOATS
-from pytest_roofline.hardware.gpus import Gpu
 from pytest_roofline.plugin.session import Session, Settings
 from pytest_roofline.run.check import Job
 from pytest_roofline.testing.rows import CLUSTERS, RESERVED, WARP, Spread, width_of
+
+from pytest_roofline import Launch, Shape, Variant
+from pytest_roofline.bench.placement import Placements
+from pytest_roofline.build.ptxas import of_kernel
+from pytest_roofline.errors import RooflineError
+from pytest_roofline.hardware.dtypes import FLOATS
+from pytest_roofline.hardware.gpus import Gpu
 
 ROOT = Path(__file__).parents[1]
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
@@ -127,7 +128,7 @@ def main() -> int:
     try:
         session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
         variant = session.suite.variant(options.variant)
-        shape = Shape(options.rows, options.columns, options.dtype)
+        shape = Shape(M=options.rows, N=options.columns, dtype=options.dtype)
         session.suite.require(variant, shape, session.cuda.gpu)
         if "THREADS" not in dict(variant.at(shape, session.cuda.gpu).launches[-1].defines):
             print(f"{variant.name} is not spread by a rule", file=sys.stderr)

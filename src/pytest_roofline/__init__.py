@@ -16,7 +16,6 @@ from .declare import (
     ceil_div,
     load,
 )
-
 from .version import __version__
 
 __all__ = [

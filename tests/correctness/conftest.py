@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.plugin.hooks import SESSION
 from pytest_roofline.run.check import Job
+
+from pytest_roofline import Shape
+from pytest_roofline.plugin.hooks import SESSION
 
 sys.path.append(str(Path(__file__).parent))
 

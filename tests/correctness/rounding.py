@@ -7,9 +7,9 @@ Here a result must be what some value within float32's error of the float64 refe
 from __future__ import annotations
 
 import numpy as np
+from pytest_roofline.run.check import Job, reference
 
 from pytest_roofline.hardware.dtypes import as_stored
-from pytest_roofline.run.check import Job, reference
 
 ARITHMETIC = 2e-5  # relative: float32 sums, __expf of a moderate argument (a few 1e-6) and rsqrtf
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
 from pytest_roofline.run.check import as_stored, reference
+
+from pytest_roofline import Shape
+from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
 
 OPERATOR = "add_rmsnorm"
 N = 3584
@@ -89,7 +89,7 @@ def test_the_reference_says_what_the_specification_says(suite):
 
 def test_an_overflow_of_h_is_infinite(suite, variant_outputs):
     """65504 + 65504 is stored as infinity in float16: y is NaN there and 0 in the rest of the row."""
-    inputs, shape = CASES["overflow-of-h-float16"](), Shape(3, N, "float16")
+    inputs, shape = CASES["overflow-of-h-float16"](), Shape(M=3, N=N, dtype="float16")
     for variant in suite.family(suite.operators[OPERATOR]):
         found = variant_outputs(variant, shape, inputs)
         assert found["h"][1, 17] == np.inf
@@ -99,7 +99,7 @@ def test_an_overflow_of_h_is_infinite(suite, variant_outputs):
 
 def test_c11_the_norm_is_that_of_the_rounded_h(suite, variant_outputs):
     """Rows of 256 + 1 in bfloat16 beside 2 + 0: y is that of 256, which 257 rounds to, in the ratio to 2 exactly."""
-    shape = Shape(2, 1024, "bfloat16")
+    shape = Shape(M=2, N=1024, dtype="bfloat16")
     x = np.tile(np.float32([256, 2]), (2, 512)).astype(dtype_of("bfloat16"))
     r = np.tile(np.float32([1, 0]), (2, 512)).astype(dtype_of("bfloat16"))
     inputs = {"x": x, "r": r, "w": np.ones(1024, dtype_of("bfloat16"))}

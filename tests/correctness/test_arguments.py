@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
-from pytest_roofline.run.arguments import bind
 from pytest_roofline.run.check import images_of
 
-SHAPE = Shape(4, 2048)
+from pytest_roofline import Shape
+from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
+from pytest_roofline.run.arguments import bind
+
+SHAPE = Shape(M=4, N=2048)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_c50_memory_is_freed_between_cases(cuda_device, suite):
     free, _ = device.cupy.cuda.runtime.memGetInfo()
     variant = suite.variants[-1]
     columns = 8192
-    shape = Shape(int(0.35 * free) // 2 // (4 * columns), columns)
+    shape = Shape(M=int(0.35 * free) // 2 // (4 * columns), N=columns)
     for _ in range(6):
         job = Job(device, suite, variant, shape)
         job.run()
@@ -178,6 +178,6 @@ def test_a_kernel_that_is_compiled_for_its_shape_needs_one(kernels, suite, devic
         UnknownNameError, match=r"'rms_n5' is compiled for its shape: kernels\('rms_n5', Shape\(M, N\)\)"
     ):
         kernels("rms_n5")
-    assert kernels("rms_n5", Shape(4, 1000)).name == "rms_n5"
+    assert kernels("rms_n5", Shape(M=4, N=1000)).name == "rms_n5"
     with pytest.raises(DeclarationError, match=r"n5: rms_n5 is compiled for a shape; give variant\.at\(shape, gpu\)"):
         images_of(suite, suite.variant("n5"), device.arch)

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
 from pytest_roofline.run.check import make_inputs
+
+from pytest_roofline import Shape
+from pytest_roofline.hardware.dtypes import dtype_of
 
 OPERATOR = "rmsnorm"
 N = 3584
@@ -74,7 +74,7 @@ def of_type(make: Callable[[], np.ndarray], dtype: str = "float32") -> dict[str,
 
 
 CASES = {name: partial(of_type, make) for name, make in (ROWS | SPLIT).items()}
-for one in SIXTEEN_BIT:
+for one in ("float16", "bfloat16"):
     CASES |= {f"{name}-{one}": partial(of_type, (ROWS | SPLIT)[name], one) for name in (*NARROW, *SPLIT)}
 
 
@@ -117,18 +117,18 @@ def test_the_sum_of_squares_overflows_where_the_docs_say(device, suite, variant_
     assert bound == pytest.approx(3.1e17, rel=0.01)
     w = np.ones(N, np.float32)
     for variant in suite.family(suite.operators[OPERATOR]):
-        below = variant_outputs(variant, Shape(2, N), {"x": constant(0.98 * bound), "w": w})["y"]
-        above = variant_outputs(variant, Shape(2, N), {"x": constant(1.02 * bound), "w": w})["y"]
+        below = variant_outputs(variant, Shape(M=2, N=N), {"x": constant(0.98 * bound), "w": w})["y"]
+        above = variant_outputs(variant, Shape(M=2, N=N), {"x": constant(1.02 * bound), "w": w})["y"]
         assert np.allclose(below, 1, rtol=2e-3)
         assert (above == 0).all()
 
 
 def test_inputs_are_what_they_are_meant_to_be(suite):
     """The scale of the uniform inputs is sqrt(3)/3 = 0.577 in expectation, the weights lie in [0, 1)."""
-    inputs = make_inputs(suite.operators[OPERATOR], Shape(64, N))
+    inputs = make_inputs(suite.operators[OPERATOR], Shape(M=64, N=N))
     x = inputs["x"].astype(np.float64)
     assert (1 / np.sqrt((x * x).mean(axis=1))).mean() == pytest.approx(math.sqrt(3) / 3, rel=0.01)
     assert inputs["w"].min() >= 0
     assert inputs["w"].max() < 1
-    again = make_inputs(suite.operators[OPERATOR], Shape(64, N))
+    again = make_inputs(suite.operators[OPERATOR], Shape(M=64, N=N))
     assert np.array_equal(inputs["x"], again["x"])

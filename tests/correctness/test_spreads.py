@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.run.check import Job, images_of
+from pytest_roofline.testing.rows import Spread
+
+from pytest_roofline import Shape
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.testing.cases import specimens
-from pytest_roofline.testing.rows import Spread
 
 THREADS = (64, 96, 160, 224, 480, 992, 1024)  # 2 to 32 warps, powers of two and others
 COLUMNS = 3584
@@ -35,7 +35,7 @@ def clustered(roofline_session, device):
 @pytest.mark.parametrize("name", ["n6", "s6"])
 def test_c13_any_number_of_warps(device, suite, name, threads):
     """A row of 3584 is right with any number of warps, also where their partial results leave places free."""
-    shape = Shape(3, COLUMNS)
+    shape = Shape(M=3, N=COLUMNS)
     width = 4
     groups = COLUMNS // width
     spread = Spread(shape.dtype, width, threads, -(-groups // threads), groups // threads)
@@ -52,7 +52,7 @@ ODD = [("n6", 1), ("n8", 1), ("n8", 2), ("a2", 1), ("a2", 2), ("s6", 1), ("s8", 
 @pytest.mark.parametrize(("name", "cluster"), ODD)
 def test_what_fills_the_places_of_missing_warps_counts_for_nothing(clustered, suite, name, cluster):
     """Three warps a block: not beside a sum of tiny squares, nor a maximum of -2.45e5, nor in a row all -inf."""
-    shape = Shape(3, THIRDS)
+    shape = Shape(M=3, N=THIRDS)
     variant = suite.variant(name).at(shape, clustered.gpu)
     defines = dict(variant.launches[0].defines)
     asked = {macro: defines[macro] for macro in ("X_LINES", "Y_LINES") if macro in defines}
@@ -71,7 +71,7 @@ def test_as_compiled_for_many_rows(clustered, suite, variant):
     Many rows are spread otherwise than few: vectors kept in registers, what is asked of the caches, smaller clusters.
     """
     for fixed, shape in specimens(suite, variant, clustered.gpu):
-        right(clustered, suite, fixed, Shape(2, shape.N, shape.dtype))
+        right(clustered, suite, fixed, Shape(M=2, N=shape.N, dtype=shape.dtype))
 
 
 def test_every_way_is_among_them(suite, clustered):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pytest_roofline.run.check import Job, images_of, make_inputs
 from rounding import wrongly_rounded
 
-from pytest_roofline.declare.suite import Shape
+from pytest_roofline import Shape
 from pytest_roofline.errors import RefusedError
-from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
+from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.run.arguments import bind
-from pytest_roofline.run.check import Job, images_of, make_inputs
 
-pytestmark = pytest.mark.parametrize("dtype", SIXTEEN_BIT)
+pytestmark = pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
 
 
 def variants_of(suite, shape):
@@ -25,7 +25,7 @@ def variants_of(suite, shape):
 @pytest.mark.parametrize("columns", [8, 1001, 1024, 60000])
 def test_c11_results_are_rounded_once(roofline_session, device, suite, dtype, columns):
     """Every value is what the right one, within float32's error, rounds to: after the weight, once, to nearest even."""
-    shape = Shape(4, columns, dtype)
+    shape = Shape(M=4, N=columns, dtype=dtype)
     for variant in variants_of(suite, shape):
         job = Job(roofline_session.device_for(variant, shape), suite, variant, shape)
         job.run()
@@ -35,7 +35,7 @@ def test_c11_results_are_rounded_once(roofline_session, device, suite, dtype, co
 
 def test_c10_the_sum_is_not_of_16_bits(suite, variant_outputs, dtype):
     """A row of 300, whose squares overflow float16, comes out as w."""
-    shape = Shape(2, 2048, dtype)
+    shape = Shape(M=2, N=2048, dtype=dtype)
     w = np.linspace(0, 1, 2048).astype(dtype_of(dtype))
     for variant in variants_of(suite, shape):
         if variant.operator.name == "rmsnorm":
@@ -46,7 +46,7 @@ def test_c10_the_sum_is_not_of_16_bits(suite, variant_outputs, dtype):
 
 def test_a_softmax_of_a_vocabulary_keeps_subnormal_results(suite, variant_outputs, dtype):
     """1/152064 is below the smallest normal float16, and is not flushed to zero."""
-    shape = Shape(1, 152064, dtype)
+    shape = Shape(M=1, N=152064, dtype=dtype)
     want = np.float64(1 / 152064).astype(dtype_of(dtype))
     for variant in variants_of(suite, shape):
         if variant.operator.name == "softmax":
@@ -74,15 +74,15 @@ def refuses(device, suite, variant, shape, given):
 @pytest.mark.parametrize("given", ["float32", "the other", "uint16"])
 def test_c12_another_type_is_refused(device, suite, dtype, given):
     """An array of another type than the shape's, raw 16-bit words among them, is never read as if it were of it."""
-    (other,) = {*SIXTEEN_BIT} - {dtype}
-    shape = Shape(4, 1024, dtype)
+    (other,) = {*("float16", "bfloat16")} - {dtype}
+    shape = Shape(M=4, N=1024, dtype=dtype)
     for variant in variants_of(suite, shape):
         refuses(device, suite, variant, shape, dtype_of(other if given == "the other" else given))
 
 
 def test_a_variant_of_float32_refuses_the_shape(device, suite, dtype):
     """A variant that is written for float32 refuses a shape of another type, and names those that take it."""
-    shape = Shape(4, 1024, dtype)
+    shape = Shape(M=4, N=1024, dtype=dtype)
     alone = [variant for variant in suite.variants if dtype not in variant.dtypes]
     assert alone
     for variant in alone:

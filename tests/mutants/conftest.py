@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
 from pytest_roofline.run.check import check
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "correctness")]

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytest_roofline.run.check import Job
 
+from pytest_roofline import Shape, Suite, Variant
 from pytest_roofline.build.nvrtc import Image, compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.declare.suite import Shape, Suite, Variant
 from pytest_roofline.errors import WrongAnswerError
 from pytest_roofline.hardware.gpus import Gpu, gpu
 from pytest_roofline.run.arguments import check_parameters
-from pytest_roofline.run.check import Job
 from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
@@ -25,7 +25,7 @@ from pytest_roofline.sim.observe.traffic import Counts, by_buffer
 
 REDUCE, ROW, VECTOR = "reduce.cuh", "../row.cuh", "vector.cuh"  # as the first file that includes them names them
 NORM, SOFTMAX, LONG_SOFTMAX = "norm.cuh", "softmax.cuh", "long.cuh"
-SHAPE = Shape(8, 1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
+SHAPE = Shape(M=8, N=1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
 H200 = gpu("h200")
 Edit = tuple[str, str, str, int | None]
 Answers = Callable[..., Any]  # the fixture of that name
@@ -104,23 +104,23 @@ def counted_of_x(suite: Suite, variant: Variant, shape: Shape, mutant: Mutant | 
 
 def only_a_negative_constant_sees(answers: Answers, mutant: Mutant, columns: int = 2048) -> None:
     """Uniform inputs can't see a maximum that starts at 0; a row of -2.45e5 can."""
-    answers(mutant, Shape(8, columns))
+    answers(mutant, Shape(M=8, N=columns))
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, columns), constant(-2.45e5, columns))
+        answers(mutant, Shape(M=2, N=columns), constant(-2.45e5, columns))
 
 
 def only_rising_rows_see(answers: Answers, mutant: Mutant) -> None:
     """Constant input passes, whose maximum is everywhere the same; rising rows fail."""
-    answers(mutant, Shape(2, 2048), constant(1.5))
+    answers(mutant, Shape(M=2, N=2048), constant(1.5))
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 4096), rising())
+        answers(mutant, Shape(M=2, N=4096), rising())
 
 
 def only_minus_infinity_sees(answers: Answers, mutant: Mutant, columns: int = 1000) -> None:
     """Ordinary rows pass; in a row all -inf what should count for nothing is its maximum or sum, and the row no NaN."""
-    answers(mutant, Shape(8, columns))
+    answers(mutant, Shape(M=8, N=columns))
     with pytest.raises(WrongAnswerError, match="want nan"):
-        answers(mutant, Shape(2, columns), constant(-math.inf, columns))
+        answers(mutant, Shape(M=2, N=columns), constant(-math.inf, columns))
 
 
 def answers_or_memcheck_see(answers: Answers, mutant: Mutant, suite: Suite, device: Any, sanitize: Any) -> None:

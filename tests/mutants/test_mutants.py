@@ -20,11 +20,11 @@ from mutant import (
     only_rising_rows_see,
     over,
 )
-
 from pytest_roofline.build.static import check_accesses, check_resources
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
 from pytest_roofline.run.check import TILE_ABOVE, Job, check, images_of
+
+from pytest_roofline import Shape
+from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
 from pytest_roofline.run.device import SIMULATED
 from pytest_roofline.run.gpu.child import run_child, variant_job
 from pytest_roofline.sanitize.report import FINDINGS
@@ -156,7 +156,7 @@ def test_scalar_loads_are_caught_by_their_width(suite, mutant):
     variant = suite.variant(mutant.variant).at(SHAPE, H200)
     with pytest.raises(StaticCheckError, match=r"others of \{4: 32\} bytes; declared is a width of 16"):
         check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
-    full = Shape(8, 1024)
+    full = Shape(M=8, N=1024)
     scalar, vector = counted_of_x(suite, variant, full, mutant), counted_of_x(suite, variant, full)
     assert scalar.bytes == vector.bytes
     assert scalar.requests == 4 * vector.requests
@@ -177,7 +177,7 @@ def test_minus_infinity_in_a_thread_is_caught_by_the_answers(answers, mutant):
     """
     for columns in (4, 128, 236):
         with pytest.raises(WrongAnswerError, match="got nan"):
-            answers(mutant, Shape(8, columns))
+            answers(mutant, Shape(M=8, N=columns))
 
 
 @over(STAGE_IDENTITY)
@@ -185,7 +185,7 @@ def test_minus_infinity_in_the_second_workload_is_caught_by_the_answers(answers,
     """The idle lanes of warp 0 merge two empty summaries at any N."""
     for columns in (4, 1000, 2048):
         with pytest.raises(WrongAnswerError, match="got nan"):
-            answers(mutant, Shape(8, columns))
+            answers(mutant, Shape(M=8, N=columns))
 
 
 @over(ZERO_IDENTITY)
@@ -215,7 +215,7 @@ def test_an_unguarded_merge_is_caught_by_a_row_of_minus_infinity(answers, mutant
 @over(NARROW_OFFSET)
 def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, device):
     """Past 2^31 elements the offset wraps and the child faults or answers wrong; apart, for a fault ends a process."""
-    shape = Shape(2**31 // 8192 + 9, 8192)
+    shape = Shape(M=2**31 // 8192 + 9, N=8192)
     variant = suite.variant(mutant.variant).at(shape, device.gpu)
     images = mutant.images(suite, device.gpu, shape)
     assert max(2**31, TILE_ABOVE) < shape.M * shape.N

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import pytest
 from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
-
 from pytest_roofline.build.static import check_accesses
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.run.check import Job
+
+from pytest_roofline import Shape
+from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
 
-SPLIT = Shape(8, 20000)  # over four blocks in n8, s8 and s9, two in a2
+SPLIT = Shape(M=8, N=20000)  # over four blocks in n8, s8 and s9, two in a2
 VARIANTS = ("n8", "s8", "a2")
 
 ARRIVE = (ROW, "        cluster_arrive();  //", "        //", None)
@@ -51,7 +51,7 @@ WRONG_HANDS = [
     *(one("last-lanes-left-out", r, "lane % LANES * OWN", "lane % (LANES / 2) * OWN", ROW) for r in VARIANTS),
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in VARIANTS),
 ]
-MANY_WARPS = Shape(2, 200000)  # of a row: at least 128, of which a lane takes several
+MANY_WARPS = Shape(M=2, N=200000)  # of a row: at least 128, of which a lane takes several
 LANES = "PLACES / OWN < WARP ? PLACES / OWN : WARP"
 TOO_FEW = [
     *(one("more-lanes-than-a-warp", r, LANES, "PLACES / OWN", ROW) for r in VARIANTS),
@@ -131,9 +131,9 @@ def test_partials_of_more_warps_than_a_warp_reads_at_a_time_are_caught(answers, 
 @over([SUMS, LAST_FACTOR])
 def test_a_dropped_rescale_between_blocks_is_caught_by_rising_rows(answers, mutant):
     """Constant input passes; in rising rows each block has another maximum."""
-    answers(mutant, Shape(2, 20000), constant(1.5, 20000), clusters=True)
+    answers(mutant, Shape(M=2, N=20000), constant(1.5, 20000), clusters=True)
     with pytest.raises(WrongAnswerError):
-        answers(mutant, Shape(2, 20000), rising(20000), clusters=True)
+        answers(mutant, Shape(M=2, N=20000), rising(20000), clusters=True)
 
 
 @over(COPIES)

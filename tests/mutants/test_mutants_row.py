@@ -22,11 +22,11 @@ from mutant import (
     only_rising_rows_see,
     over,
 )
-
 from pytest_roofline.build.static import check_accesses, check_resources
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.run.check import Job
+
+from pytest_roofline import Shape
+from pytest_roofline.errors import StaticCheckError, WrongAnswerError
 from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 
@@ -155,7 +155,7 @@ def test_the_second_schedule_finds_the_race_too(mutant, suite):
 def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(suite, mutant):
     """12 and 20 warps leave places of 16 and 32 free, which lanes read all the same; 4 warps leave none."""
     device = SimDevice("h200")
-    for shape, kinds in ((SHAPE, set()), (Shape(4, RAGGED_COLUMNS), {"uninitialised"})):
+    for shape, kinds in ((SHAPE, set()), (Shape(M=4, N=RAGGED_COLUMNS), {"uninitialised"})):
         Job(device, suite, suite.variant(mutant.variant), shape, images=mutant.images(suite, device.gpu, shape)).run()
         assert {found.kind for found in device.take_findings()} == kinds
 
@@ -164,7 +164,7 @@ def test_a_sum_is_filled_up_with_zeros(answers):
     """Where 12 warps leave places free, what is in them is part of the sum; 4 warps leave none."""
     answers(MILLION_FOR_SUM, SHAPE)
     with pytest.raises(WrongAnswerError):
-        answers(MILLION_FOR_SUM, Shape(4, RAGGED_COLUMNS))
+        answers(MILLION_FOR_SUM, Shape(M=4, N=RAGGED_COLUMNS))
 
 
 def test_a_maximum_is_filled_up_with_the_lowest_float(answers):
@@ -210,8 +210,8 @@ def test_padding_of_zero_is_caught_by_the_answers(answers, mutant):
 
 def test_a_running_index_is_caught_by_the_stack_frame(suite):
     """A run-time index into the register array moves it to local memory, and the static check says so."""
-    variant = suite.variant("n5").at(Shape(8, 8192), H200)
-    image = RUNNING_INDEX.images(suite, H200, Shape(8, 8192))[variant.source]
+    variant = suite.variant("n5").at(Shape(M=8, N=8192), H200)
+    image = RUNNING_INDEX.images(suite, H200, Shape(M=8, N=8192))[variant.source]
     with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
         check_resources(variant.launches[0], image)
 

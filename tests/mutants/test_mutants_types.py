@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mutant import LONG_SOFTMAX, NORM, SOFTMAX, VECTOR, Mutant, one, over
+from pytest_roofline.run.check import Job, check
 from rounding import wrongly_rounded
 
-from pytest_roofline.declare.suite import Shape
+from pytest_roofline import Shape
 from pytest_roofline.errors import WrongAnswerError
-from pytest_roofline.run.check import Job, check
 from pytest_roofline.sim.errors import SimulationError
 
-BFLOAT, HALF = Shape(8, 1000, "bfloat16"), Shape(8, 1000, "float16")
-STAGED = [Shape(700, 1000, dtype) for dtype in ("bfloat16", "float16")]  # too many rows to be held in registers
-NARROW = Shape(8, 8, "bfloat16")  # where the rounding of h moves the mean of its squares
+BFLOAT, HALF = Shape(M=8, N=1000, dtype="bfloat16"), Shape(M=8, N=1000, dtype="float16")
+STAGED = [
+    Shape(M=700, N=1000, dtype=dtype) for dtype in ("bfloat16", "float16")
+]  # too many rows to be held in registers
+NARROW = Shape(M=8, N=8, dtype="bfloat16")  # where the rounding of h moves the mean of its squares
 VARIANTS = ("n6", "s6", "n8", "s8")
 
 BFLOATS = "make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u))"
@@ -88,7 +90,7 @@ WRONG_SUMS = [
     one("x-added-to-itself", "a2", "(r + offset + at", "(x + offset + at"),
     one("x-as-h", "a2", "hs[k] = pack(v);", ""),
 ]
-ALL = [*SWAPPED, *ROUNDING, (HALF_SUM, HALF), *((mutant, Shape(8, 1000)) for mutant in WRONG_SUMS)]
+ALL = [*SWAPPED, *ROUNDING, (HALF_SUM, HALF), *((mutant, Shape(M=8, N=1000)) for mutant in WRONG_SUMS)]
 
 
 def at(cases):
@@ -120,7 +122,7 @@ def test_a_second_rounding_is_caught_by_the_check_of_rounding(device, suite, mut
 
 def test_a_sum_in_float16_is_caught_by_a_row_of_300(answers):
     """C10: squares of 300 overflow float16; ordinary rows of few elements a thread can't see it."""
-    shape = Shape(2, 2048, "float16")
+    shape = Shape(M=2, N=2048, dtype="float16")
     answers(HALF_SUM, shape)
     inputs = {"x": np.full((2, 2048), 300, np.float16), "w": np.ones(2048, np.float16)}
     with pytest.raises(WrongAnswerError, match="want 1"):
@@ -131,13 +133,13 @@ def test_a_sum_in_float16_is_caught_by_a_row_of_300(answers):
 def test_a_wrong_residual_is_caught_by_the_answers(answers, mutant):
     """h that is not the sum of both, or not written to its end, is wrong, or read before anybody wrote it."""
     with pytest.raises((WrongAnswerError, SimulationError)):
-        answers(mutant, Shape(8, 1000))
+        answers(mutant, Shape(M=8, N=1000))
 
 
 def test_a_norm_of_x_instead_of_h_is_caught_by_the_answers(device, suite):
     """a1 with a second launch that is given x has a right h and a wrong y."""
-    variant = suite.variant("a1").at(Shape(8, 1000), device.gpu)
+    variant = suite.variant("a1").at(Shape(M=8, N=1000), device.gpu)
     add, norm = variant.launches
     mutant = replace(variant, launches=(add, replace(norm, args=("x", *norm.args[1:]))))
     with pytest.raises(WrongAnswerError, match="values of y are wrong"):
-        check(device, suite, mutant, Shape(8, 1000))
+        check(device, suite, mutant, Shape(M=8, N=1000))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-
-from pytest_roofline.declare.suite import Shape, Variant, lacking
-from pytest_roofline.plugin.hooks import SESSION
 from pytest_roofline.plugin.session import Session
+
+from pytest_roofline import Shape, Variant
+from pytest_roofline.declare.suite import lacking
+from pytest_roofline.plugin.hooks import SESSION
 from pytest_roofline.sanitize.compute_sanitizer import nearest_shape
 from pytest_roofline.sanitize.report import CLEAN, Report
 
 pytestmark = pytest.mark.sanitizer
 
-WANTED = Shape(8, 1000)  # 1000 = 3 * 256 + 232: the last trip of a block's loop has idle threads
-SPLIT = Shape(4, 60000)  # longer than one block holds: over a cluster of blocks, with an idle part in the last one
+WANTED = Shape(M=8, N=1000)  # 1000 = 3 * 256 + 232: the last trip of a block's loop has idle threads
+SPLIT = Shape(M=4, N=60000)  # longer than one block holds: over a cluster of blocks, with an idle part in the last one
 Sanitize = Callable[..., Report]
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pytest_roofline.run.check import images_of
 
+from pytest_roofline import Shape
 from pytest_roofline.bench import ncu as counters
 from pytest_roofline.bench.modelled import Models
 from pytest_roofline.bench.ncu import Counters
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import CountersError
-from pytest_roofline.hardware.gpus import gpu
 from pytest_roofline.model.l2 import LINE, Cache, Dram, Sweep, whole_grid
-from pytest_roofline.run.check import images_of
 from pytest_roofline.run.device import POISON
 from pytest_roofline.run.gpu.child import Counted
 from pytest_roofline.sim.device import SimDevice
@@ -135,7 +134,7 @@ def assert_agree(floor, counted, rows):
 def test_the_model_against_what_an_h200_counted(modelled, suite, name, rows, state):
     """Each variant of the plain suite, cold and warm, against counters of 2026-11-30 (driver 580.159.04)."""
     variant = suite.variant(name)
-    shape = Shape(rows, variant.operator.default_shape.N)
+    shape = Shape(M=rows, N=variant.operator.default_shape.N)
     (launches,) = (
         case["launches"]
         for case in SAVED["cases"]
@@ -152,7 +151,7 @@ def hardware(roofline_session):
         pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
     suite, arch = roofline_session.suite, roofline_session.cuda.arch
     cases = [
-        Counted(variant, Shape(rows, variant.operator.default_shape.N), state, images_of(suite, variant, arch))
+        Counted(variant, Shape(M=rows, N=variant.operator.default_shape.N), state, images_of(suite, variant, arch))
         for variant in map(suite.variant, PLAIN)
         for rows in ROWS
         for state in ("cold", "warm")
@@ -172,14 +171,14 @@ def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware,
     if cuda_device.name != "NVIDIA H200":
         pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
     variant = roofline_session.suite.variant(name)
-    shape = Shape(rows, variant.operator.default_shape.N)
+    shape = Shape(M=rows, N=variant.operator.default_shape.N)
     floor, _ = roofline_session.models.floor(variant, shape, state)
     assert_agree(floor, hardware[name, rows, state], rows)
 
 
 def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, suite):
     """n2 reads x twice, and 72 MiB of L2 hold what its blocks in flight touch: 8N, where n1 moves 12N."""
-    shape = Shape(8192, 3584)
+    shape = Shape(M=8192, N=3584)
     for name, each in (("n1", 12), ("n2", 8), ("n3", 8)):
         found = modelled(suite, suite.variant(name), shape, "rtx4090", "warm").dram
         assert (found.read + found.written) / (shape.M * shape.N) == pytest.approx(each, rel=0.01), name
@@ -187,7 +186,7 @@ def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, suite):
 
 def test_few_rows_stay_in_the_cache(modelled, suite, variant):
     """At 32 rows nothing goes to DRAM when warm; cold, every input is read once and nothing is written yet."""
-    shape = Shape(32, variant.operator.default_shape.N)
+    shape = Shape(M=32, N=variant.operator.default_shape.N)
     assert modelled(suite, variant, shape, "h200", "warm").dram == Dram(0, 0)
     cold = modelled(suite, variant, shape, "h200", "cold").dram
     of_rows = sum(array.by_row for array in variant.operator.inputs)

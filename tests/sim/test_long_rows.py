@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
-from pytest_roofline.bench import ncu as counters
-from pytest_roofline.declare.suite import Shape, lacking
-from pytest_roofline.errors import CountersError
 from pytest_roofline.run.check import images_of
+
+from pytest_roofline import Shape
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.declare.suite import lacking
+from pytest_roofline.errors import CountersError
 from pytest_roofline.run.gpu.child import Counted
 
 COLUMNS = (8193, 9999, 16384, 65536, 152064, 262143)
@@ -24,7 +25,7 @@ def counted(roofline_session):
     cases = []
     for name in ("n8", "s8", "s9"):
         for columns in COLUMNS:
-            variant, shape = suite.variant(name), Shape(ROWS, columns)
+            variant, shape = suite.variant(name), Shape(M=ROWS, N=columns)
             if missing := lacking(variant, shape, device.gpu):
                 pytest.skip(f"not checked: {device.name} lacks {missing}")
             cases.append(Counted(variant, shape, "cold", images_of(suite, variant.at(shape, device.gpu), device.arch)))

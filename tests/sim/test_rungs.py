@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pytest_roofline.run.check import Job, images_of
 
-from pytest_roofline.declare.suite import Shape
+from pytest_roofline import Shape
 from pytest_roofline.errors import NotCheckedError
 from pytest_roofline.hardware.dtypes import FLOATS
 from pytest_roofline.model.work import count
-from pytest_roofline.run.check import Job, images_of
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe.traffic import by_buffer, exponentials, instructions
 
@@ -26,8 +26,8 @@ MERGES = 2 * ROUNDS * (BLOCK + WARP)
 EXPONENTIALS = {"s1": 2.0, "s2": 3.0, "s3": 3.0, "s4": 2.5}
 # Bytes a row as a multiple of N, where it is not 8.
 LEDGER = {"n1": 12, "n2": 12, "s1": 16, "s2": 12, "a1": 20, "a2": 16}
-LONG_ROWS = [Shape(2, n) for n in (8193, 9999, 65536, 152064, 262143)] + [Shape(2, 60000, "bfloat16")]
-SPLIT = Shape(4, 60000)  # over a cluster of blocks in n8, s8, s9 and a2, and in the second launch of a1
+LONG_ROWS = [Shape(M=2, N=n) for n in (8193, 9999, 65536, 152064, 262143)] + [Shape(M=2, N=60000, dtype="bfloat16")]
+SPLIT = Shape(M=4, N=60000)  # over a cluster of blocks in n8, s8, s9 and a2, and in the second launch of a1
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def crossed(variant, launches):
 
 def test_the_bytes_counted_are_the_ledger(counted, simulator, variant):
     """Each array crosses the memory interface exactly as often as the declaration says, to the byte."""
-    shape = Shape(ROWS, variant.operator.default_shape.N)
+    shape = Shape(M=ROWS, N=variant.operator.default_shape.N)
     launches = counted(variant, shape)
     total = sum(crossed(variant.at(shape, simulator.gpu), launches).values())
     assert total == variant.at(shape, simulator.gpu).ledger_bytes(shape)
@@ -95,7 +95,7 @@ def test_a_split_row_is_read_and_written_once(counted, clusters, suite, name, sh
 
 def test_rows_wait_for_their_turn_in_s9(clusters, suite):
     """The wait of a row is its turn times the length of one: none in the first turn, or where one takes no time."""
-    shape = Shape(8, 20000)
+    shape = Shape(M=8, N=20000)
     fixed = suite.variant("s9").at(shape, clusters.gpu)
 
     def executed(rows, cycles):
@@ -121,7 +121,7 @@ def test_rows_wait_for_their_turn_in_s9(clusters, suite):
 
 def test_waiting_is_no_work(clusters, suite):
     """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
-    shape = Shape(32, 152064)
+    shape = Shape(M=32, N=152064)
     try:
         (waiting,), _ = count(suite, suite.variant("s9"), shape, clusters.gpu)
     except NotCheckedError as error:
@@ -139,7 +139,7 @@ def test_float4_takes_a_quarter_of_the_instructions(counted, suite, scalar, vect
 
     def requests(name):
         variant = suite.variant(name)
-        buffers = by_buffer(counted(variant, Shape(ROWS, variant.operator.default_shape.N)))
+        buffers = by_buffer(counted(variant, Shape(M=ROWS, N=variant.operator.default_shape.N)))
         return sum(counts.requests for buffer, counts in buffers.items() if buffer != "shared")
 
     assert 4 * requests(vector) == requests(scalar)
@@ -151,7 +151,7 @@ def test_exponentials_are_counted_and_explained(counted, suite):
         variant = suite.variant(name)
         columns = variant.operator.default_shape.N
         reduction = 0 if name == "s1" else MERGES
-        assert exponentials(counted(variant, Shape(ROWS, columns))) == ROWS * (each * columns + reduction), name
+        assert exponentials(counted(variant, Shape(M=ROWS, N=columns))) == ROWS * (each * columns + reduction), name
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_it_is_fast_enough_to_be_used(simulator, suite, staged, rows, each, trie
     """
     variants = [variant for variant in suite.variants if (variant.name in ("n8", "s8", "s9")) == staged]
     seconds = each * len(variants)
-    jobs = [Job(simulator, suite, variant, Shape(rows, variant.operator.default_shape.N)) for variant in variants]
+    jobs = [Job(simulator, suite, variant, Shape(M=rows, N=variant.operator.default_shape.N)) for variant in variants]
     took = []
     for _ in range(1 + tries):  # the first one translates
         begin = time.process_time()  # of this process: what else the machine does is not the simulator's time
@@ -181,9 +181,9 @@ def test_it_is_fast_enough_to_be_used(simulator, suite, staged, rows, each, trie
 @pytest.mark.parametrize("columns", [33, 1000, None], ids=str)
 def test_the_second_schedule_gives_the_same_bits(suite, variant, columns):
     """Highest block of code first, last chunk first, lanes reversed: the same result, bit for bit, and no finding."""
-    shape = Shape(8, columns or variant.operator.default_shape.N)
+    shape = Shape(M=8, N=columns or variant.operator.default_shape.N)
     if variant.broken_limit(shape):
-        shape = Shape(8, columns + 4 - columns % 4)
+        shape = Shape(M=8, N=columns + 4 - columns % 4)
     outputs = []
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
@@ -201,7 +201,7 @@ def cases_of(suite, shape):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_the_second_schedule_gives_the_same_bits_on_clusters(suite, dtype):
     """Blocks of a cluster, too, may run in any order: the same result, bit for bit, and no finding."""
-    shape = Shape(SPLIT.M, SPLIT.N, dtype)
+    shape = Shape(M=SPLIT.M, N=SPLIT.N, dtype=dtype)
     for variant in cases_of(suite, shape):
         outputs = []
         for reverse in (False, True):
@@ -216,7 +216,7 @@ def test_the_second_schedule_gives_the_same_bits_on_clusters(suite, dtype):
 @pytest.mark.parametrize("volatile", [False, True], ids=["plain", "volatile"])
 def test_variants_are_free_of_races_under_both_schedules(suite, variant, volatile):
     """Not even a warning, as shipped and with volatile shared arrays, whichever lanes go first, on clusters too."""
-    for shape in (Shape(8, 1000), SPLIT):
+    for shape in (Shape(M=8, N=1000), SPLIT):
         if variant.broken_limit(shape) is None:
             for reverse in (False, True):
                 device = SimDevice("h200", reverse=reverse)

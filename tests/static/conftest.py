@@ -7,9 +7,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pytest_roofline.run.check import gpu_of, images_of
 
 from pytest_roofline.errors import CompileError
-from pytest_roofline.run.check import gpu_of, images_of
 from pytest_roofline.testing.cases import specimens
 
 

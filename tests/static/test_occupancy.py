@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pytest_roofline.run.check import images_of
 
+from pytest_roofline import Suite, Variant
 from pytest_roofline.build.ptxas import of_kernel
-from pytest_roofline.declare.suite import Suite, Variant
 from pytest_roofline.hardware.gpus import GPUS, gpu
 from pytest_roofline.hardware.occupancy import occupancy
 from pytest_roofline.hardware.resources import Resources
-from pytest_roofline.run.check import images_of
 from pytest_roofline.testing.cases import specimens
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pytest_roofline
-from pytest_roofline.declare.loading import load
+from pytest_roofline import load
 from pytest_roofline.testing.cases import PARAMETERS
 
 ROOT = Path(__file__).parents[2]

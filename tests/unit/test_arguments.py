@@ -6,14 +6,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.suite import Array, Launch, Scalar, Shape
-from pytest_roofline.errors import CompileError, RefusedError
-from pytest_roofline.run.arguments import Step, bind, check_parameters, typed_scalar
 from pytest_roofline.run.check import images_of
 from pytest_roofline.testing.rows import blocks_a_row
 
-SHAPE = Shape(4, 2048)
+from pytest_roofline import Array, Launch, Scalar, Shape
+from pytest_roofline.errors import CompileError, RefusedError
+from pytest_roofline.run.arguments import Step, bind, check_parameters, typed_scalar
+
+SHAPE = Shape(M=4, N=2048)
 
 
 def test_c23_a_python_float_becomes_the_parameters_float():
@@ -158,7 +158,7 @@ def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
 
 def test_rows_are_blocks_or_clusters_of_them():
     """Row r is block r, or the blocks of cluster r in order; where a grid is not of rows none can be chosen."""
-    shape = Shape(10, 8)
+    shape = Shape(M=10, N=8)
     for cluster, blocks in ((1, [0, 7, 9]), (4, [0, 1, 2, 3, 28, 29, 30, 31, 36, 37, 38, 39])):
         grid = blocks_a_row(cluster)
         launch = Launch("k", ("x",), ("x",), (), grid=grid, cluster=cluster)
@@ -179,20 +179,20 @@ def test_an_image_of_other_macros_or_clusters_is_refused(shipped, fake_device):
         images = images_of(shipped, variant.at(compiled, device.gpu), "sm_90")
         bind(device, dataclasses.replace(fixed, launches=(launch,)), shape, arrays, images)
 
-    for shape in (Shape(300, 2048), Shape(2, 65536)):
+    for shape in (Shape(M=300, N=2048), Shape(M=2, N=65536)):
         bound(shape, shape)
     with pytest.raises(CompileError, match=r"rms_n8 was compiled with .*, 300x2052 needs .*'FULL'"):
-        bound(Shape(300, 2048), Shape(300, 2052))
+        bound(Shape(M=300, N=2048), Shape(M=300, N=2052))
     with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 16 blocks, declared is 1"):
-        bound(Shape(2, 65536), Shape(2, 65536), cluster=1)
+        bound(Shape(M=2, N=65536), Shape(M=2, N=65536), cluster=1)
     with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 1 blocks, declared is 2"):
-        bound(Shape(300, 2048), Shape(300, 2048), cluster=2, grid=blocks_a_row(2))
+        bound(Shape(M=300, N=2048), Shape(M=300, N=2048), cluster=2, grid=blocks_a_row(2))
     assert device.launched == []
 
 
 def test_16_bit_arrays_follow_the_shape(shipped, fake_device):
     """A shape of bfloat16 takes arrays of it and refuses float32 ones; scratch that is float32 stays so."""
-    device, shape = fake_device(), Shape(4, 2048, "bfloat16")
+    device, shape = fake_device(), Shape(M=4, N=2048, dtype="bfloat16")
     variant = shipped.variant("n7").at(shape, device.gpu)
     images = images_of(shipped, variant, "sm_90")
     arrays = {a.name: device.empty(a.shape(shape), "bfloat16") for a in variant.arrays.values()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-
-from pytest_roofline.declare.suite import Limit, Shape, Suite
-from pytest_roofline.hardware.gpus import gpu
-from pytest_roofline.testing.cases import PARAMETERS, boundary_columns, boundary_shapes, names_of, specimens
 from pytest_roofline.testing.rows import width_of
+
+from pytest_roofline import Limit, Shape, Suite
+from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.testing.cases import PARAMETERS, boundary_columns, boundary_shapes, names_of, specimens
 
 SCALAR_RUNGS = {31, 32, 33, 255, 256, 257, 8188, 8191, 8192, 8193}
 FLOAT4_RUNGS = {4, 124, 128, 132, 1020, 1024, 1028}
@@ -32,7 +32,7 @@ def test_every_boundary_is_run_or_refused(shipped):
     running = set(PARAMETERS["variant_shape"](shipped))
     for variant in shipped.variants:
         for columns in boundary_columns(shipped, variant):
-            shape = Shape(8 if columns <= 65536 else 2, columns)
+            shape = Shape(M=8 if columns <= 65536 else 2, N=columns)
             assert (f"{variant.name}-{shape}" in running) == (variant.broken_limit(shape) is None)
         assert f"{variant.name}-64x{variant.operator.default_shape.N}" in running
         assert f"{variant.name}-64x1000" in running
@@ -110,7 +110,7 @@ def test_other_types_have_rows_of_every_width_and_long_ones(shipped):
     for variant in shipped.variants:
         for dtype in variant.dtypes[1:]:
             found = {shape.N for shape in boundary_shapes(shipped, variant) if shape.dtype == dtype}
-            assert {width_of(Shape(1, n, dtype)) for n in found} == {8, 4, 2, 1}
+            assert {width_of(Shape(M=1, N=n, dtype=dtype)) for n in found} == {8, 4, 2, 1}
             assert max(found) > 65536
     only = boundary_shapes(shipped, shipped.variant("n3"))
     assert {shape.dtype for shape in only} == {"float32"}
@@ -132,10 +132,14 @@ def test_specimens_are_each_way_of_compiling_once_and_run_on_the_gpu(shipped, na
 
 def test_specimens_hold_types_widths_and_clusters(shipped):
     """Of n8 on an H200: three types, the widest vectors and single elements, one block and several; else one alone."""
-    macros = [dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.variant("n8"), gpu("h200"))]
+    macros = [
+        dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.variant("n8"), gpu_named("h200"))
+    ]
     assert {one["ELEMENT"] for one in macros} == {"float32", "float16", "bfloat16"}
     assert {one["WIDTH"] for one in macros} == {"8", "4", "2", "1"}
     assert {"1", "2"} <= {one["CLUSTER"] for one in macros}
-    macros = [dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.variant("n8"), gpu("rtx4090"))]
+    macros = [
+        dict(fixed.launches[0].defines) for fixed, _ in specimens(shipped, shipped.variant("n8"), gpu_named("rtx4090"))
+    ]
     assert {one["CLUSTER"] for one in macros} == {"1"}
-    assert len(specimens(shipped, shipped.variant("n2"), gpu("h200"))) == 1
+    assert len(specimens(shipped, shipped.variant("n2"), gpu_named("h200"))) == 1

@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.suite import Array, Launch, Shape
-from pytest_roofline.errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
-from pytest_roofline.run import check as checking
 from pytest_roofline.run.check import CHECK_ALL, Job, check, compare, make_inputs, reference, rows_to_check
 
-SHAPE = Shape(5, 64)
+from pytest_roofline import Array, Launch, Shape
+from pytest_roofline.errors import DeclarationError, DeviceMemoryError, RefusedError, WrongAnswerError
+from pytest_roofline.run import check as checking
+
+SHAPE = Shape(M=5, N=64)
 
 
 def test_a_right_kernel_passes(shipped, fake_device):
@@ -99,8 +99,8 @@ def test_a_wrong_row_number_is_the_real_one(shipped):
 def test_rows_to_check(shipped):
     """Small shapes check every row, large ones at least 8 rows and always the first and the last."""
     operator = shipped.operators["softmax"]
-    assert rows_to_check(operator, Shape(64, 1000)).tolist() == list(range(64))
-    rows = rows_to_check(operator, Shape(70000, CHECK_ALL))
+    assert rows_to_check(operator, Shape(M=64, N=1000)).tolist() == list(range(64))
+    rows = rows_to_check(operator, Shape(M=70000, N=CHECK_ALL))
     assert rows[0] == 0
     assert rows[-1] == 69999
     assert 8 <= len(rows) <= 10
@@ -111,7 +111,7 @@ def test_inputs_repeat_rows_past_the_tile(shipped, fake_device, monkeypatch):
     """Beyond the tile limit row r of the input is row r modulo the tile, and answers are still compared row by row."""
     monkeypatch.setattr(checking, "TILE_ABOVE", 100)
     monkeypatch.setattr(checking, "TILE_ROWS", 3)
-    job = Job(fake_device(), shipped, shipped.variant("s3"), Shape(8, 32))
+    job = Job(fake_device(), shipped, shipped.variant("s3"), Shape(M=8, N=32))
     assert job.inputs["x"].shape == (3, 32)
     job.run()
     assert job.verify().rows == 8
@@ -134,7 +134,7 @@ def test_a_refusal_allocates_and_launches_nothing(shipped, fake_device):
     device = fake_device()
     device.empty = device.upload = None
     with pytest.raises(RefusedError, match="s3 can't run 2x152064"):
-        Job(device, shipped, shipped.variant("s3"), Shape(2, 152064))
+        Job(device, shipped, shipped.variant("s3"), Shape(M=2, N=152064))
     with pytest.raises(RefusedError, match="softmax takes x"):
         check(device, shipped, shipped.variant("s3"), SHAPE, {"z": np.zeros((5, 64), np.float32)})
 
@@ -149,7 +149,7 @@ def test_an_unwritten_value_fails_where_nan_is_due(shipped, fake_device):
 
     x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
     x[0] = -np.inf
-    shape, variant = Shape(2, 64), shipped.variant("s3")
+    shape, variant = Shape(M=2, N=64), shipped.variant("s3")
     assert check(fake_device(), shipped, variant, shape, {"x": x}).rows == 2
     with pytest.raises(WrongAnswerError, match="64 of 128 values of y were never written"):
         check(fake_device(sm_s3=lazy), shipped, variant, shape, {"x": x})
@@ -194,7 +194,7 @@ def test_the_worst_of_several_outputs_is_reported(shipped, fake_device):
 def test_another_scalar_reaches_the_reference_too(shipped, fake_device):
     """eps of a job is what kernel and reference both use."""
     inputs = {"x": np.full((2, 64), 1e-3, np.float32), "w": np.ones(64, np.float32)}
-    job = Job(fake_device(), shipped, shipped.variant("n3"), Shape(2, 64), inputs, scalars={"eps": 3e-6})
+    job = Job(fake_device(), shipped, shipped.variant("n3"), Shape(M=2, N=64), inputs, scalars={"eps": 3e-6})
     job.run()
     assert job.verify().of_tolerance < 0.1
     assert np.allclose(job.outputs["y"], 0.5, rtol=1e-3)
@@ -203,14 +203,14 @@ def test_another_scalar_reaches_the_reference_too(shipped, fake_device):
 def test_no_memory_on_the_host_is_an_error_with_the_sizes(shipped):
     """Inputs that the host can't hold are an error with their extents, so that a test is skipped and not broken."""
     with pytest.raises(DeviceMemoryError, match=r"no memory for x of \(1009, 2147483391\)"):
-        make_inputs(shipped.operators["softmax"], Shape(1009, 2**31 - 257))
+        make_inputs(shipped.operators["softmax"], Shape(M=1009, N=2**31 - 257))
 
 
 def test_integer_inputs_are_whole_numbers_of_the_range(shipped):
     """Integers are drawn from [low, high), the negative ones too, and not cut towards zero."""
     x = dataclasses.replace(shipped.operators["softmax"].inputs[0], dtype="int8", low=-2.0, high=2.0)
     operator = dataclasses.replace(shipped.operators["softmax"], inputs=(x,))
-    values = make_inputs(operator, Shape(64, 64))["x"]
+    values = make_inputs(operator, Shape(M=64, N=64))["x"]
     assert values.dtype == np.int8
     counts = np.bincount(values.ravel() + 2, minlength=4)
     assert len(counts) == 4

@@ -14,28 +14,28 @@ from typing import Any
 import numpy as np
 import pytest
 from processes import alive
+from pytest_roofline.run.check import GUARD, Job, images_of, reference
 
+from pytest_roofline import Shape
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
 from pytest_roofline.declare import loading as declaration
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import DeviceError, WrongAnswerError
-from pytest_roofline.hardware.gpus import gpu
-from pytest_roofline.run.check import GUARD, Job, images_of, reference
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.run.device import ArrayView
 from pytest_roofline.run.gpu import child
-from pytest_roofline.sanitize import compute_sanitizer
 from pytest_roofline.run.gpu.child import ChildJob, Proof, canary_job, execute, read_proof, run_child, variant_job
+from pytest_roofline.sanitize import compute_sanitizer
 
 SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"
-SHAPE = Shape(8, 1000)
+SHAPE = Shape(M=8, N=1000)
 
 
 class HostDevice:
     """Arrays of NumPy; launching rms_n3 writes the reference. ``fault`` is what synchronising raises."""
 
     evidence, name, arch = "test", "host", "sm_90"
-    gpu = gpu("h200")
+    gpu = gpu_named("h200")
 
     def __init__(self, fault: str = "", off_by: float = 0.0, overrun: bool = False) -> None:
         self.fault, self.off_by, self.overrun = fault, off_by, overrun

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from pytest_roofline.bench.measure import warm_up_launches
+
 from pytest_roofline.cli import main
 
 SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"

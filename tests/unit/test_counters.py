@@ -7,11 +7,11 @@ import json
 import sys
 
 import pytest
-
-from pytest_roofline.bench import ncu as counters
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.errors import CountersError
 from pytest_roofline.run.check import images_of
+
+from pytest_roofline import Shape
+from pytest_roofline.bench import ncu as counters
+from pytest_roofline.errors import CountersError
 from pytest_roofline.run.gpu.child import Counted
 from pytest_roofline.sanitize import compute_sanitizer as sanitizer
 
@@ -49,7 +49,7 @@ def counted(tmp_path, shipped):
         ncu.write_text(FAKE.format(python=sys.executable, config=str(config)))
         ncu.chmod(0o755)
         variant = shipped.variant("n3")
-        case = Counted(variant, Shape(32, 3584), "cold", images_of(shipped, variant, "sm_90"))
+        case = Counted(variant, Shape(M=32, N=3584), "cold", images_of(shipped, variant, "sm_90"))
         return counters.count(ncu, shipped.root / "suite.py", [case])
 
     return run

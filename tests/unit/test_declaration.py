@@ -10,20 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.declare.loading import check, load
-from pytest_roofline.declare.suite import (
-    ELEMENT,
-    Array,
-    Launch,
-    Limit,
-    Operator,
-    Prediction,
-    Scalar,
-    Shape,
-    Suite,
-    Variant,
-    Workload,
-)
+from pytest_roofline import Array, Launch, Limit, Operator, Prediction, Scalar, Shape, Suite, Variant, load
+from pytest_roofline.declare.loading import check
+from pytest_roofline.declare.suite import ELEMENT, Workload
 from pytest_roofline.errors import DeclarationError, RefusedError
 from pytest_roofline.hardware.dtypes import FLOATS
 
@@ -35,7 +24,7 @@ SCALE = Operator(
     outputs=(Y,),
     scalars=(Scalar("a", "float", 2.0),),
     reference=lambda arrays, scalars: {"y": scalars["a"] * arrays["x"]},
-    default_shape=Shape(2, 8),
+    default_shape=Shape(M=2, N=8),
     rtol=1e-6,
     atol=lambda columns: 0.0,
 )
@@ -62,7 +51,7 @@ def with_operator(**changes: object) -> Variant:
 
 def test_a_right_declaration_passes(tmp_path: Path) -> None:
     """A declaration that agrees with itself and with its files is accepted."""
-    check(on_disk(tmp_path, VARIANT, workloads=(Workload("main", {"scale": (Shape(1, 1),)}),)))
+    check(on_disk(tmp_path, VARIANT, workloads=(Workload("main", {"scale": (Shape(M=1, N=1),)}),)))
 
 
 WRONG: dict[str, tuple[Variant, str]] = {
@@ -172,7 +161,7 @@ WRONG_LADDERS: dict[str, tuple[Callable[[Path], Suite], str]] = {
         "operator name 'scale' stands for two different operators",
     ),
     "workload": (
-        lambda folder: on_disk(folder, VARIANT, workloads=(Workload("main", {"scalr": (Shape(1, 1),)}),)),
+        lambda folder: on_disk(folder, VARIANT, workloads=(Workload("main", {"scalr": (Shape(M=1, N=1),)}),)),
         "workload 'main' names operators that no variant has: scalr",
     ),
     "rule": (
@@ -214,7 +203,7 @@ def test_files_and_entries_of_the_suite_agree(suite: Suite) -> None:
 
 
 DECLARATION = """
-from pytest_roofline.declare.suite import Array, Suite, Launch, Operator, Variant, Shape
+from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant
 
 OPERATOR = Operator("copy", "y = x", (Array("x", ("M", "N")),), (Array("y", ("M", "N")),), (),
                     lambda arrays, scalars: {"y": arrays["x"]}, Shape(1, 1), 0.0, lambda columns: 0.0)
@@ -273,7 +262,7 @@ def test_a_refusal_inside_a_declaration_stays_what_it_is(tmp_path: Path) -> None
 
 def test_a_missing_comma_is_named(tmp_path: Path) -> None:
     """One thing where a tuple of one was meant is an error with the field, not a traceback."""
-    shape = Shape(1, 4)
+    shape = Shape(M=1, N=4)
     good = on_disk(tmp_path, with_launch())
     one = good.variants[0]
     cases = {

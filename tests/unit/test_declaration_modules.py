@@ -8,14 +8,15 @@ import types
 
 import numpy as np
 import pytest
-
-from pytest_roofline.declare.loading import check, load
-from pytest_roofline.declare.suite import ELEMENT, Array, Launch, Operator, Shape, Suite, Variant
-from pytest_roofline.errors import DeclarationError
 from pytest_roofline.run.check import reference
 
+from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant, load
+from pytest_roofline.declare.loading import check
+from pytest_roofline.declare.suite import ELEMENT
+from pytest_roofline.errors import DeclarationError
+
 SUITE = """
-from pytest_roofline.declare.suite import Array, Suite, Launch, Operator, Variant, Shape
+from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant
 from {name} import TITLE
 
 X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"))
@@ -62,7 +63,7 @@ def test_a_loaded_module_of_that_name_is_put_back(declared, monkeypatch):
 def test_one_file_with_two_sets_of_macros_is_an_error(tmp_path):
     """A file is compiled once for a variant: two launches of it can't have different macros."""
     x, y, z = (Array(name, ("M", "N")) for name in "xyz")
-    twice = Operator("twice", "", (x,), (y,), (), lambda arrays, scalars: {"y": arrays["x"]}, Shape(1, 1), 0.0, abs)
+    twice = Operator("twice", "", (x,), (y,), (), lambda arrays, scalars: {"y": arrays["x"]}, Shape(M=1, N=1), 0.0, abs)
     first = Launch("k", ("x", "z"), ("x",), ("z",), defines=(("F", "1"),))
     second = Launch("k", ("z", "y"), ("z",), ("y",), defines=(("F", "2"),))
     (tmp_path / "k.cu").write_text("")
@@ -82,7 +83,7 @@ def test_what_is_stored_between_has_the_type_of_the_floating_inputs():
         seen.append(stored(arrays["x"] / 3))
         return {"y": seen[-1]}
 
-    operator = Operator("op", "", (scale, x), (y,), (), computed, Shape(1, 1), 0.0, abs, stores_between=True)
+    operator = Operator("op", "", (scale, x), (y,), (), computed, Shape(M=1, N=1), 0.0, abs, stores_between=True)
     inputs = {"i": np.ones((1, 2), np.int32), "x": np.ones((1, 2), np.float16)}
     reference(operator, inputs, np.arange(1))
     assert (seen[0] == np.float64(np.float16(1 / 3))).all()

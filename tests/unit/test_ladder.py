@@ -8,14 +8,14 @@ import re
 import numpy as np
 import pytest
 
+from pytest_roofline import Array, Launch, Limit, Shape, Suite
 from pytest_roofline.declare.launch import INT32_MAX
-from pytest_roofline.declare.suite import Array, Launch, Limit, Shape, Suite
 from pytest_roofline.errors import RefusedError, UnknownNameError
 
 LEDGER = {"n1": 12, "n2": 12, "n3": 8, "n4": 8, "n5": 8, "n6": 8, "n7": 8, "n8": 8} | {
     "s1": 16, "s2": 12, "s3": 8, "s4": 8, "s5": 8, "s6": 8, "s7": 8, "s8": 8, "s9": 8, "a1": 20, "a2": 16
 }  # fmt: skip
-WIDE = Shape(32, 152064)  # a vocabulary
+WIDE = Shape(M=32, N=152064)  # a vocabulary
 
 
 @pytest.mark.parametrize(
@@ -32,20 +32,20 @@ WIDE = Shape(32, 152064)  # a vocabulary
 def test_c21_empty_and_impossible_shapes(M: int, N: int, said: str) -> None:
     """A shape without rows or columns, or beyond 32 bits, can't even be made."""
     with pytest.raises(RefusedError, match=re.escape(said)):
-        Shape(M, N)
+        Shape(M=M, N=N)
 
 
 def test_c21_the_smallest_and_largest_shape() -> None:
     """One row of one column is a shape, and so is the largest of both."""
-    assert str(Shape(1, 1)) == "1x1"
-    assert Shape(INT32_MAX, INT32_MAX).M == INT32_MAX
+    assert str(Shape(M=1, N=1)) == "1x1"
+    assert Shape(M=INT32_MAX, N=INT32_MAX).M == INT32_MAX
 
 
 @pytest.mark.parametrize(("name", "per_element"), LEDGER.items())
 def test_ledger_bytes(suite: Suite, name: str, per_element: int) -> None:
     """A row costs so many bytes an element of float32, half of it in 16 bits; weight and row values are not in it."""
     variant = suite.variant(name)
-    for shape in (Shape(8192, 3584), Shape(1, 1), Shape(3, 1000)):
+    for shape in (Shape(M=8192, N=3584), Shape(M=1, N=1), Shape(M=3, N=1000)):
         assert variant.ledger_bytes(shape) == per_element * shape.M * shape.N
         assert variant.ledger_per_row(shape) == per_element
         assert variant.footprint_bytes(shape) == (8 if name[0] != "a" else 16) * shape.M * shape.N
@@ -62,7 +62,7 @@ def test_ledger_in_words(suite: Suite) -> None:
 
 def test_ideal_speed_ups_by_the_ledger(suite: Suite) -> None:
     """The ledger's ratios are those of the suite: n1 to n3 1.5, s1 to s2 1.33, s1 to s3 2, n1 to n2 1."""
-    shape = Shape(8, 512)
+    shape = Shape(M=8, N=512)
     ledger = {variant.name: variant.ledger_bytes(shape) for variant in suite.variants}
     ratios = [ledger[a] / ledger[b] for a, b in (("n1", "n3"), ("s1", "s2"), ("s1", "s3"), ("n1", "n2"), ("n3", "n4"))]
     assert ratios == pytest.approx([1.5, 4 / 3, 2.0, 1.0, 1.0])
@@ -85,13 +85,13 @@ def test_a_row_that_is_too_long_is_refused(suite: Suite, name: str) -> None:
 def test_columns_that_are_no_multiple_of_four_are_refused(suite: Suite, name: str, columns: int) -> None:
     """A float4 variant refuses a row that is not made of whole float4."""
     with pytest.raises(RefusedError, match=rf"N = {columns}, allowed is N % 4 == 0 \(.*float4"):
-        suite.require(suite.variant(name), Shape(2, columns))
+        suite.require(suite.variant(name), Shape(M=2, N=columns))
 
 
 def test_which_variants_run_which_columns(suite: Suite) -> None:
     """The limits let each variant run exactly the columns that it can."""
     able = {
-        columns: " ".join(name for name in LEDGER if suite.variant(name).broken_limit(Shape(2, columns)) is None)
+        columns: " ".join(name for name in LEDGER if suite.variant(name).broken_limit(Shape(M=2, N=columns)) is None)
         for columns in (4, 1000, 1001, 8188, 8191, 8192, 8193, 8196, 152064, 2**18 + 1, 2**19 + 1)
     }
     every, scalar = " ".join(LEDGER), "n1 n2 n3 n6 n7 n8 s1 s2 s3 s6 s7 s8 s9 a1 a2"
@@ -116,13 +116,13 @@ def test_which_variants_run_which_columns(suite: Suite) -> None:
 def test_a_shape_that_no_variant_runs(suite: Suite) -> None:
     """Where no variant can help, the refusal says so."""
     with pytest.raises(RefusedError, match=r"can't run 1x2147483647.*No variant runs it\.$"):
-        suite.require(suite.variant("n1"), Shape(1, INT32_MAX))
+        suite.require(suite.variant("n1"), Shape(M=1, N=INT32_MAX))
 
 
 def test_limits() -> None:
     """A limit holds up to its bound and on multiples, and says both."""
     limit = Limit("M", "because", at_most=12, multiple_of=4)
-    assert [m for m in range(1, 20) if limit.holds(Shape(m, 1))] == [4, 8, 12]
+    assert [m for m in range(1, 20) if limit.holds(Shape(M=m, N=1))] == [4, 8, 12]
     assert str(limit) == "M <= 12 and M % 4 == 0"
     assert str(Limit("N", "because", multiple_of=4)) == "N % 4 == 0"
 
@@ -151,7 +151,7 @@ def test_a_reused_kernel_names_its_source(suite: Suite) -> None:
 
 def test_arrays_have_shapes_and_bytes() -> None:
     """An array's extents and bytes follow from its dims and dtype."""
-    shape = Shape(3, 5)
+    shape = Shape(M=3, N=5)
     assert Array("x", ("M", "N")).shape(shape) == (3, 5)
     assert Array("x", ("M", "N"), dtype="float64").nbytes(shape) == 120
     assert (Array("w", ("N",)).nbytes(shape), Array("r", ("M",)).nbytes(shape)) == (20, 12)
@@ -161,7 +161,7 @@ def test_arrays_have_shapes_and_bytes() -> None:
 def test_a_launch_has_one_block_a_row_by_default() -> None:
     """A launch is one block of 256 threads a row unless it says otherwise."""
     launch = Launch("k", ("x",), ("x",), ())
-    assert (launch.grid(Shape(70000, 8)), launch.threads) == ((70000, 1, 1), 256)
+    assert (launch.grid(Shape(M=70000, N=8)), launch.threads) == ((70000, 1, 1), 256)
     assert dataclasses.replace(launch, block=(32, 4, 2)).threads == 256
 
 
@@ -169,4 +169,4 @@ def test_a_launch_has_one_block_a_row_by_default() -> None:
 def test_a_shape_takes_python_ints_only(value: object) -> None:
     """A float, a bool, text, None and a NumPy scalar are refused by name and value."""
     with pytest.raises(RefusedError, match=r"M = .* is refused"):
-        Shape(value, 4)  # type: ignore[arg-type]
+        Shape(M=value, N=4)  # type: ignore[arg-type]

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from pytest_roofline.bench.measure import copy_bytes
+from pytest_roofline.run.check import Accuracy, images_of
+
+from pytest_roofline import Shape
 from pytest_roofline.bench.record import Measurement, finite
 from pytest_roofline.bench.telemetry import Telemetry
 from pytest_roofline.build.ptxas import of_image
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model.facts import FITS_L2, HOST_LATE, OVER_PEAK, SHORT, THROTTLED, facts
-from pytest_roofline.run.check import Accuracy, images_of
 
-LARGE = Shape(8192, 3584)
+LARGE = Shape(M=8192, N=3584)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def recorded(shipped):
         device = SimpleNamespace(
             evidence="measured", name="NVIDIA H200", arch="sm_90", versions={"driver_cuda": "13.0", "cupy": "14.2.0"}
         )
-        found = facts(variant, shape, gpu("h200"), resources)
+        found = facts(variant, shape, gpu_named("h200"), resources)
         measurement = Measurement(
             facts=found,
             baseline=shipped.baseline(variant),
@@ -79,7 +79,7 @@ def test_a_baselines_own_speedup_is_one_and_an_unknown_one_is_null(recorded):
 def test_a_speedup_against_a_helped_baseline_is_not_valid(recorded):
     """Where the baseline's second read fits L2, the speed-up against it says so in the record."""
     for rows, valid in ((8192, True), (2048, False)):
-        shape = Shape(rows, 3584)
+        shape = Shape(M=rows, N=3584)
         baseline = recorded("n1", shape, 90e-6, raw=True)
         assert recorded("n4", shape, 55e-6, baseline_time=baseline)["speedup_valid"] is valid
 
@@ -99,15 +99,15 @@ def test_c41_over_the_peak_is_marked(recorded):
 
 def test_what_fits_l2_is_no_valid_metric(recorded):
     """n4 at 2048 x 3584 reads and writes 56 MiB, which an L2 of 60 MiB holds: its bandwidth is not DRAM's."""
-    info = recorded("n4", Shape(2048, 3584), 15e-6)
+    info = recorded("n4", Shape(M=2048, N=3584), 15e-6)
     assert marks(info) == [FITS_L2]
     assert info["metric_valid"] is False
 
 
 def test_c43_a_kernel_below_what_the_timer_resolves_is_marked(recorded):
     """A time of which the events' overhead would be over a tenth is marked as short, a longer one is not."""
-    assert SHORT in marks(recorded("n4", Shape(1, 3584), 3.0e-6))
-    assert SHORT not in marks(recorded("n4", Shape(1, 3584), 13.0e-6))
+    assert SHORT in marks(recorded("n4", Shape(M=1, N=3584), 3.0e-6))
+    assert SHORT not in marks(recorded("n4", Shape(M=1, N=3584), 13.0e-6))
 
 
 def test_throttling_and_a_late_host_are_marked(recorded):
@@ -121,7 +121,7 @@ def test_throttling_and_a_late_host_are_marked(recorded):
 
 def test_each_launch_has_its_own_figures(recorded):
     """s1's three launches each have registers, occupancy and grid fill; the plain names hold the worst."""
-    info = recorded("s1", Shape(2048, 2048), 20e-6)
+    info = recorded("s1", Shape(M=2048, N=2048), 20e-6)
     for kernel in ("sm_s1_max", "sm_s1_sum", "sm_s1_div"):
         assert info[f"{kernel}.registers"] <= info["registers"]
         assert info[f"{kernel}.grid_fill"] >= info["grid_fill"]

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-
-from pytest_roofline.bench.placement import Placements
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.run.check import Job
+
+from pytest_roofline import Shape
+from pytest_roofline.bench.placement import Placements
 
 QUICK = "--benchmark-max-time=0.2"
 ONE = ("-k", "n4-2048x3584 or n1-2048x3584", QUICK)
@@ -165,7 +165,7 @@ def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_session):
 
 def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_session):
     """A cold sample of one row is far shorter than the flush that precedes it."""
-    watch, job = roofline_session.stopwatch, Job(cuda_device, suite, suite.variant("n4"), Shape(1, 3584))
+    watch, job = roofline_session.stopwatch, Job(cuda_device, suite, suite.variant("n4"), Shape(M=1, N=3584))
 
     rows = [watch.sample(lambda: job.run, "cold") for _ in range(11)]
     flushes = [watch.sample(lambda: watch._flush, "warm") for _ in range(11)]
@@ -174,7 +174,7 @@ def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_
 
 def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
     """Each sample runs at another place on the same inputs, and its output there is right."""
-    job = Job(cuda_device, suite, suite.variant("s1"), Shape(16, 1000))
+    job = Job(cuda_device, suite, suite.variant("s1"), Shape(M=16, N=1000))
     series = Placements(cuda_device, job)
     places = set()
     for _ in range(8):
@@ -186,7 +186,7 @@ def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
 
 def test_a_kernel_is_loaded_once(cuda_device, suite):
     """Two jobs of a variant share one copy of its code."""
-    first, second = (Job(cuda_device, suite, suite.variant("n3"), Shape(1, 64)) for _ in range(2))
+    first, second = (Job(cuda_device, suite, suite.variant("n3"), Shape(M=1, N=64)) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_roofline import Shape, load
 from pytest_roofline.bench.modelled import Models
-from pytest_roofline.declare.loading import load
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model.facts import MARKS
 from pytest_roofline.testing import cases
 
@@ -52,7 +51,7 @@ def test_every_recorded_key_is_in_the_table_and_the_other_way_round():
             before = whole
     assert documented - recorded == {"note"}
     assert recorded - documented == set()
-    model = Models(suite, gpu("rtx4090")).model(suite.variant("s2"), Shape(32, 2048), "cold").record()
+    model = Models(suite, gpu_named("rtx4090")).model(suite.variant("s2"), Shape(M=32, N=2048), "cold").record()
     assert {general(key, suite) for key in model} - documented == set()
 
 

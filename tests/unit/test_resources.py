@@ -11,7 +11,6 @@ from pytest_roofline.build.nvrtc import Image, compile_source
 from pytest_roofline.build.ptxas import of_image, parse
 from pytest_roofline.build.source import Source
 from pytest_roofline.errors import ToolOutputError
-from pytest_roofline.hardware.gpus import gpu
 from pytest_roofline.hardware.occupancy import occupancy
 from pytest_roofline.hardware.resources import Resources
 

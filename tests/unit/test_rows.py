@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from pytest_roofline.testing.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
 
-from pytest_roofline.declare.suite import Launch, Shape, Variant
+from pytest_roofline import Launch, Shape, Variant
 from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
 from pytest_roofline.hardware.gpus import GPUS, gpu
-from pytest_roofline.testing.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
 
 COLUMNS = (*range(1, 66), 127, 128, 255, 257, 1000, 1001, 2048, 3584, 8188, 8191, 8192, 8193, 8999, 9000)
 LONG = (12288, 16384, 16385, 22943, 24576, 32768, 40000, 65536, 65537, 98304, 152064, 262143, 262144, 524287, 524288)
@@ -38,7 +38,7 @@ def test_a_vector_is_the_widest_that_divides_the_row(dtype: str, widest: int) ->
     """Up to 16 bytes: 4 floats or 8 of 16 bits, half as many for each factor of two that N lacks."""
     for columns in (*range(1, 18), 1000, 1001, 1002, 1004, 152064, 524287):
         wanted = next(width for width in (8, 4, 2, 1) if width <= widest and columns % width == 0)
-        assert width_of(Shape(3, columns, dtype)) == wanted
+        assert width_of(Shape(M=3, N=columns, dtype=dtype)) == wanted
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -47,7 +47,7 @@ def test_a_vector_is_the_widest_that_divides_the_row(dtype: str, widest: int) ->
 def test_a_row_in_registers_is_covered(dtype: str, thread_bytes: int, most: int, step: int) -> None:
     """Of every width, in as few blocks as hold it with so many bytes a thread, and whole steps of threads."""
     for columns in (*COLUMNS, *LONG):
-        spread = in_registers(Shape(8, columns, dtype), thread_bytes, most, step)
+        spread = in_registers(Shape(M=8, N=columns, dtype=dtype), thread_bytes, most, step)
         covered(spread, columns)
         assert spread.threads % step == 0
         held = spread.vectors * max(4, spread.vector_bytes)
@@ -61,7 +61,7 @@ def test_a_row_in_registers_is_covered(dtype: str, thread_bytes: int, most: int,
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_thread_holds_what_it_is_asked_to(dtype: str) -> None:
     """3584 columns with 32 bytes a thread take 448 threads in float32 and half of them in 16 bits."""
-    threads = in_registers(Shape(8, 3584, dtype), 32, 128).threads
+    threads = in_registers(Shape(M=8, N=3584, dtype=dtype), 32, 128).threads
     assert threads == 3584 * dtype_of(dtype).itemsize // 32
 
 
@@ -73,7 +73,7 @@ def test_a_row_in_shared_memory_is_covered_within_the_gpus_limits(dtype: str, na
         for rows in ROWS:
             for kept in (0, 1, 4):
                 for middle in MIDDLE:
-                    spread = in_shared(Shape(rows, columns, dtype), on, kept, middle)
+                    spread = in_shared(Shape(M=rows, N=columns, dtype=dtype), on, kept, middle)
                     covered(spread, columns)
                     assert spread.staged
                     assert 0 <= spread.kept <= min(kept, spread.vectors - 1)
@@ -98,17 +98,19 @@ def test_a_cluster_of_the_data_centre_gpus_holds_what_the_limit_says(name: str, 
     """524288 columns fit 16 blocks of any of them, whatever their type and however odd the row."""
     for columns in (524288, 524287, 500000, 400001, 297215):  # the last has 192 warps in MIDDLE[1], and 256 places
         for middle in MIDDLE:
-            spread = in_shared(Shape(8, columns, dtype), gpu(name), 4, middle)
+            spread = in_shared(Shape(M=8, N=columns, dtype=dtype), gpu(name), 4, middle)
             covered(spread, columns)
             fits(spread, gpu(name))
 
 
 def test_few_rows_are_split_and_many_are_not() -> None:
     """Eight rows of 64 KiB go over more blocks than 4096 do; a gpu without clusters never splits what fits."""
-    few, many = (in_shared(Shape(rows, 16384), gpu("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
+    few, many = (in_shared(Shape(M=rows, N=16384), gpu("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
     assert few > many == 1
-    assert in_shared(Shape(8, 16384), gpu("rtx4090"), 4, MIDDLE[1]).cluster == 1
-    assert in_shared(Shape(8, 8193), gpu("h200"), 0, MIDDLE[1]).cluster <= 2  # parts of under 32 KiB are not worth it
+    assert in_shared(Shape(M=8, N=16384), gpu("rtx4090"), 4, MIDDLE[1]).cluster == 1
+    assert (
+        in_shared(Shape(M=8, N=8193), gpu("h200"), 0, MIDDLE[1]).cluster <= 2
+    )  # parts of under 32 KiB are not worth it
 
 
 def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
@@ -116,16 +118,16 @@ def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
     for kilobytes in (5, 9, 16):
         small = dataclasses.replace(gpu("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
         for columns in (1024, 2048, 4096):
-            spread = in_shared(Shape(4096, columns), small, 4, MIDDLE[1])
+            spread = in_shared(Shape(M=4096, N=columns), small, 4, MIDDLE[1])
             assert spread.kept <= spread.vectors - 1
             assert spread.shared > 0
 
 
 def test_what_no_block_holds_asks_for_too_much() -> None:
     """Without clusters a row of 256 KiB comes out as one all the same, and what no cluster holds as the largest one."""
-    spread = in_shared(Shape(8, 65536), gpu("rtx4090"), 0, MIDDLE[1])
+    spread = in_shared(Shape(M=8, N=65536), gpu("rtx4090"), 0, MIDDLE[1])
     assert spread.cluster > 1
-    beyond = in_shared(Shape(8, 2**21), gpu("h200"), 0, MIDDLE[1])
+    beyond = in_shared(Shape(M=8, N=2**21), gpu("h200"), 0, MIDDLE[1])
     assert beyond.cluster == CLUSTERS[-1]
     assert beyond.shared > gpu("h200").shared_per_block_optin
 
@@ -153,11 +155,11 @@ def test_a_narrow_vector_takes_a_word_of_shared_memory() -> None:
 def test_the_grid_is_of_whole_clusters() -> None:
     """So many blocks side by side for each row, and the launch goes by rows; equal grids are one function."""
     made = Spread("float32", 4, 64, 1, 1, cluster=4).launch()
-    assert made["grid"](Shape(70000, 8)) == (280000, 1, 1)
+    assert made["grid"](Shape(M=70000, N=8)) == (280000, 1, 1)
     assert blocks_a_row(4) is made["grid"]
     launch = Launch("k", ("x",), ("x",), (), grid=made["grid"], cluster=4)
-    assert launch.goes_by_rows(Shape(5, 8))
-    assert not dataclasses.replace(launch, cluster=2).goes_by_rows(Shape(5, 8))
+    assert launch.goes_by_rows(Shape(M=5, N=8))
+    assert not dataclasses.replace(launch, cluster=2).goes_by_rows(Shape(M=5, N=8))
 
 
 @pytest.mark.parametrize("name", GPUS)
@@ -168,7 +170,7 @@ def test_every_launch_of_the_suite_is_covered(shipped, name: str) -> None:
         for columns in (1, 1000, 1001, 3584, 8191, 8192, 8193, 65536, 152064, 262143):
             for dtype in variant.dtypes:
                 for rows in (1, 4096):
-                    shape = Shape(rows, columns, dtype)
+                    shape = Shape(M=rows, N=columns, dtype=dtype)
                     if variant.broken_limit(shape) is None:
                         spread_of(variant.at(shape, on), shape)
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from processes import alive
 
+from pytest_roofline import Array, Launch, Limit, Operator, Shape, Variant
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.declare.suite import Array, Launch, Limit, Operator, Shape, Variant
 from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
 from pytest_roofline.run.device import NOT_CHECKED
 from pytest_roofline.run.gpu.child import ChildJob
@@ -231,7 +231,7 @@ class TestSession:
 
 def variant(*limits: Limit) -> Variant:
     array = Array("y", ("M", "N"))
-    operator = Operator("op", "y", (), (array,), (), lambda arrays, scalars: {}, Shape(1, 1), 0.0, lambda n: 0.0)
+    operator = Operator("op", "y", (), (array,), (), lambda arrays, scalars: {}, Shape(M=1, N=1), 0.0, lambda n: 0.0)
     return Variant("r", operator, "r.cu", "", (Launch("k", ("y",), (), ("y",)),), limits)
 
 
@@ -256,9 +256,11 @@ class TestHelpers:
 
     def test_nearest_shape(self) -> None:
         """The wanted shape, else the next smaller N that the limits allow, else a refusal."""
-        wanted = Shape(8, 1000)
+        wanted = Shape(M=8, N=1000)
         assert nearest_shape(variant(), wanted) == wanted
-        assert nearest_shape(variant(Limit("N", "", multiple_of=64)), wanted) == Shape(8, 960)
-        assert nearest_shape(variant(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(4, 256)
+        assert nearest_shape(variant(Limit("N", "", multiple_of=64)), wanted) == Shape(M=8, N=960)
+        assert nearest_shape(variant(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(
+            M=4, N=256
+        )
         with pytest.raises(RefusedError, match="r runs no shape up to 8x1000"):
             nearest_shape(variant(Limit("N", "", multiple_of=2000)), wanted)

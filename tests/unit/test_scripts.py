@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline.declare.suite import Shape
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline import Shape
+from pytest_roofline.hardware.gpus import gpu_named
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -31,7 +31,7 @@ def script(monkeypatch):
 @pytest.mark.parametrize("only", ["n6", "barrier", "a2", "s8"])
 def test_against_racecheck_finds_variants_and_mutants_in_both_builds(script, shipped, only):
     """Each case has a variant fixed for its shape and its images, long rows split over a cluster; both builds alike."""
-    found = list(script("against_racecheck.py")["cases"](shipped, gpu("h200"), only))
+    found = list(script("against_racecheck.py")["cases"](shipped, gpu_named("h200"), only))
     names = [name.rsplit(" ", 1) for name, *_ in found]
     assert {build for _, build in names} == {"plain", "volatile"}
     assert len(names) == 2 * len({name for name, _ in names})
@@ -47,9 +47,13 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
     What the rule of a long row says is a way itself: it can be found so.
     """
     tune = script("tune.py")
-    for name, shape in (("n8", Shape(4096, 65536)), ("s6", Shape(1, 2048)), ("a2", Shape(8192, 3584, "bfloat16"))):
-        ways = list(tune["ways"](shipped.variant(name), shape, gpu("h200")))
-        assert ways[0] == ("rule", shipped.variant(name).at(shape, gpu("h200")))
+    for name, shape in (
+        ("n8", Shape(M=4096, N=65536)),
+        ("s6", Shape(M=1, N=2048)),
+        ("a2", Shape(M=8192, N=3584, dtype="bfloat16")),
+    ):
+        ways = list(tune["ways"](shipped.variant(name), shape, gpu_named("h200")))
+        assert ways[0] == ("rule", shipped.variant(name).at(shape, gpu_named("h200")))
         assert len(ways) > 5
         for _, variant in ways:
             macros = dict(variant.launches[-1].defines)
@@ -57,6 +61,11 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
             width, threads, vectors, cluster = (int(macros[key]) for key in held)
             assert width * threads * vectors * cluster >= shape.N
             assert ("X_LINES" in macros) == (name != "s6")
-    for shape in (Shape(4096, 65536), Shape(4096, 61440), Shape(4096, 32768), Shape(4096, 131072, "bfloat16")):
-        (_, rule), *others = tune["ways"](shipped.variant("n8"), shape, gpu("h200"))
+    for shape in (
+        Shape(M=4096, N=65536),
+        Shape(M=4096, N=61440),
+        Shape(M=4096, N=32768),
+        Shape(M=4096, N=131072, dtype="bfloat16"),
+    ):
+        (_, rule), *others = tune["ways"](shipped.variant("n8"), shape, gpu_named("h200"))
         assert rule in [variant for _, variant in others]

@@ -7,11 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from pytest_roofline.declare.loading import load
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.plugin.session import Session, Settings
 from pytest_roofline.run.check import images_of
+
+from pytest_roofline import Shape, load
 from pytest_roofline.run.device import NOT_CHECKED
 from pytest_roofline.sanitize.compute_sanitizer import FLAGS
 from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Finding, Place, Report
@@ -20,7 +19,7 @@ from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe import findings
 
 FOREIGN = Path(__file__).parent / "foreign"
-SHAPE = Shape(2, 300)
+SHAPE = Shape(M=2, N=300)
 BEGIN = "    long long offset"
 VIDEO = 'int n = N; asm volatile("vadd.s32.s32.s32 %0, %0, %0;" : "+r"(n));'
 
@@ -121,7 +120,7 @@ def test_one_run_answers_four_checks(checked):
     assert subject.launches() == 1
     subject.reports()
     assert subject.launches() == 0
-    subject.report("memcheck", Shape(3, 300))
+    subject.report("memcheck", Shape(M=3, N=300))
     assert subject.launches() == 1
     subject.report("memcheck", images=images_of(subject.suite, subject.variant, "sm_80"))
     assert subject.launches() == 1
@@ -130,7 +129,7 @@ def test_one_run_answers_four_checks(checked):
 def test_each_run_has_a_device_of_its_own(checked):
     """What an earlier run left in memory and in the module's variables, or found, is not there for the next."""
     subject = checked(DEFECTS["memory"])
-    subject.report("memcheck", Shape(5, 300))
+    subject.report("memcheck", Shape(M=5, N=300))
     (finding,) = subject.report("memcheck").findings
     assert finding.hazards == SHAPE.M  # a thread of each block
     assert len({id(device) for device in subject.made}) == 2
@@ -213,8 +212,8 @@ def test_in_a_run_what_is_not_simulated_is_a_skip_and_never_a_pass(project_with)
 def test_what_is_simulated_for_want_of_a_gpu_is_told(shipped):
     """A variant that the simulated gpu lacks clusters for runs on a simulated H200, and the last lines say how often."""
     session = Session(Settings(suite=shipped.root / "suite.py", device="sim"))
-    assert session.device_for(shipped.variant("n8"), Shape(2, 1000)) is session.simulator
+    assert session.device_for(shipped.variant("n8"), Shape(M=2, N=1000)) is session.simulator
     assert not [title for title, _ in session.footer() if "want" in title]
-    assert session.device_for(shipped.variant("n8"), Shape(2, 60000)).name == "NVIDIA H200"
+    assert session.device_for(shipped.variant("n8"), Shape(M=2, N=60000)).name == "NVIDIA H200"
     (lines,) = [lines for title, lines in session.footer() if "want" in title]
     assert lines == ["1 runs were simulated as an NVIDIA H200: NVIDIA GeForce RTX 4090 lacks what they need"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_roofline import Shape, Suite
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.declare.suite import Shape, Suite
 from pytest_roofline.errors import CompileError
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -93,9 +93,9 @@ def test_volatile_build_changes_declarations_and_nothing_else(tmp_path: Path) ->
 def test_volatile_build_of_the_suite_compiles(suite: Suite) -> None:
     """The volatile build of each source compiles, one block a row or several, and differs where memory is shared."""
     fixed = (
-        variant.at(shape, gpu("h200"))
+        variant.at(shape, gpu_named("h200"))
         for variant in suite.variants
-        for shape in (variant.operator.default_shape, Shape(32, 65536))
+        for shape in (variant.operator.default_shape, Shape(M=32, N=65536))
         if variant.broken_limit(shape) is None
     )
     built_as = {(variant.source_of(launch), launch.defines) for variant in fixed for launch in variant.launches}

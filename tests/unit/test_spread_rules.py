@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.declare.suite import Shape, Suite
+from pytest_roofline import Shape, Suite
 from pytest_roofline.hardware.gpus import Gpu, gpu
 
 H200 = gpu("h200")
-HELD = [Shape(32, 152064, "float16"), Shape(32, 152064), Shape(300, 30000, "float16")]
-HELD += [Shape(265, 40000, "bfloat16"), Shape(4096, 152064, "float16")]
+HELD = [Shape(M=32, N=152064, dtype="float16"), Shape(M=32, N=152064), Shape(M=300, N=30000, dtype="float16")]
+HELD += [Shape(M=265, N=40000, dtype="bfloat16"), Shape(M=4096, N=152064, dtype="float16")]
 
 
 def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, str]:
@@ -19,10 +19,10 @@ def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, s
 @pytest.mark.parametrize(
     ("shape", "rows", "cycles"),
     [
-        (Shape(32, 152064), 4, 1001),  # 4 rows of 608256 bytes at 4814 GB/s take 505 ns of 1980 MHz
-        (Shape(32, 152064, "float16"), 4, 500),
-        (Shape(4, 152064), 1, 0),  # all are one turn
-        (Shape(4096, 152064), 1, 0),  # in waves
+        (Shape(M=32, N=152064), 4, 1001),  # 4 rows of 608256 bytes at 4814 GB/s take 505 ns of 1980 MHz
+        (Shape(M=32, N=152064, dtype="float16"), 4, 500),
+        (Shape(M=4, N=152064), 1, 0),  # all are one turn
+        (Shape(M=4096, N=152064), 1, 0),  # in waves
     ],
     ids=str,
 )
@@ -36,16 +36,16 @@ def test_the_turns_of_s9(suite: Suite, shape: Shape, rows: int, cycles: int) -> 
 @pytest.mark.parametrize(
     ("name", "shape", "threads", "vectors"),
     [
-        ("n6", Shape(264, 3584), 256, 4),  # 224 would hold as much, on seven warps
-        ("n7", Shape(265, 3584), 128, 7),
-        ("n7", Shape(8192, 3584), 448, 2),
-        ("n6", Shape(1, 3584, "bfloat16"), 256, 2),
-        ("s6", Shape(32, 2048), 256, 2),
-        ("s6", Shape(1, 2048, "float16"), 128, 2),
-        ("s7", Shape(8192, 2048), 64, 8),
-        ("a2", Shape(32, 3584), 256, 4),
-        ("a2", Shape(2048, 3584), 224, 4),
-        ("a2", Shape(500, 252616, "bfloat16"), 1024, 4),  # 992 would do, and spill
+        ("n6", Shape(M=264, N=3584), 256, 4),  # 224 would hold as much, on seven warps
+        ("n7", Shape(M=265, N=3584), 128, 7),
+        ("n7", Shape(M=8192, N=3584), 448, 2),
+        ("n6", Shape(M=1, N=3584, dtype="bfloat16"), 256, 2),
+        ("s6", Shape(M=32, N=2048), 256, 2),
+        ("s6", Shape(M=1, N=2048, dtype="float16"), 128, 2),
+        ("s7", Shape(M=8192, N=2048), 64, 8),
+        ("a2", Shape(M=32, N=3584), 256, 4),
+        ("a2", Shape(M=2048, N=3584), 224, 4),
+        ("a2", Shape(M=500, N=252616, dtype="bfloat16"), 1024, 4),  # 992 would do, and spill
     ],
 )
 def test_threads_of_a_row_in_registers(suite: Suite, name: str, shape: Shape, threads: int, vectors: int) -> None:
@@ -72,17 +72,17 @@ def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("shape", "on", "vectors", "kept"),
     [
-        (Shape(4096, 65536), "h200", 16, 4),  # two would make room for two blocks an SM
-        (Shape(4096, 61440), "h200", 15, 3),
-        (Shape(4096, 53248), "h200", 13, 1),
-        (Shape(4096, 49677), "h200", 49, 1),  # little over 96 KiB a block
-        (Shape(4096, 483001), "h200", 59, 4),  # three would not make room for two blocks an SM
-        (Shape(4096, 32768), "h200", 8, 4),  # a whole row in a block
-        (Shape(4096, 131072, "bfloat16"), "h200", 16, 4),
-        (Shape(4096, 65536, "bfloat16"), "h200", 8, 0),  # a whole one of 16 bits
-        (Shape(4096, 24576), "b200", 16, 0),  # 96 KiB, and room for all of it
-        (Shape(4096, 49152), "h200", 16, 4),  # 96 KiB: as many as it takes for three blocks an SM
-        (Shape(16384, 12288), "h200", 12, 1),  # less: the same for five
+        (Shape(M=4096, N=65536), "h200", 16, 4),  # two would make room for two blocks an SM
+        (Shape(M=4096, N=61440), "h200", 15, 3),
+        (Shape(M=4096, N=53248), "h200", 13, 1),
+        (Shape(M=4096, N=49677), "h200", 49, 1),  # little over 96 KiB a block
+        (Shape(M=4096, N=483001), "h200", 59, 4),  # three would not make room for two blocks an SM
+        (Shape(M=4096, N=32768), "h200", 8, 4),  # a whole row in a block
+        (Shape(M=4096, N=131072, dtype="bfloat16"), "h200", 16, 4),
+        (Shape(M=4096, N=65536, dtype="bfloat16"), "h200", 8, 0),  # a whole one of 16 bits
+        (Shape(M=4096, N=24576), "b200", 16, 0),  # 96 KiB, and room for all of it
+        (Shape(M=4096, N=49152), "h200", 16, 4),  # 96 KiB: as many as it takes for three blocks an SM
+        (Shape(M=16384, N=12288), "h200", 12, 1),  # less: the same for five
     ],
     ids=str,
 )
@@ -95,18 +95,18 @@ def test_vectors_that_n8_keeps(suite: Suite, shape: Shape, on: str, vectors: int
 @pytest.mark.parametrize(
     ("name", "shape", "x", "y"),
     [
-        ("n7", Shape(32, 3584), "PLAIN", "PLAIN"),
-        ("n7", Shape(2048, 3584), "PASS", "PLAIN"),
-        ("n7", Shape(8192, 3584), "PLAIN", "STAY"),
-        ("n7", Shape(16384, 3584), "STAY", "STAY"),
-        ("s7", Shape(114688, 4096), "STAY", "PLAIN"),
-        ("s8", Shape(32, 152064), "PLAIN", "PLAIN"),
-        ("s8", Shape(4096, 32768), "STAY", "STAY"),
-        ("s8", Shape(4096, 152064), "STAY", "PLAIN"),
-        ("n8", Shape(8192, 16384), "STAY", "PLAIN"),  # a full SM
-        ("a2", Shape(2048, 3584, "bfloat16"), "PASS", "PLAIN"),
-        ("a2", Shape(2048, 3584), "PLAIN", "STAY"),
-        ("a2", Shape(8192, 3584), "STAY", "STAY"),
+        ("n7", Shape(M=32, N=3584), "PLAIN", "PLAIN"),
+        ("n7", Shape(M=2048, N=3584), "PASS", "PLAIN"),
+        ("n7", Shape(M=8192, N=3584), "PLAIN", "STAY"),
+        ("n7", Shape(M=16384, N=3584), "STAY", "STAY"),
+        ("s7", Shape(M=114688, N=4096), "STAY", "PLAIN"),
+        ("s8", Shape(M=32, N=152064), "PLAIN", "PLAIN"),
+        ("s8", Shape(M=4096, N=32768), "STAY", "STAY"),
+        ("s8", Shape(M=4096, N=152064), "STAY", "PLAIN"),
+        ("n8", Shape(M=8192, N=16384), "STAY", "PLAIN"),  # a full SM
+        ("a2", Shape(M=2048, N=3584, dtype="bfloat16"), "PASS", "PLAIN"),
+        ("a2", Shape(M=2048, N=3584), "PLAIN", "STAY"),
+        ("a2", Shape(M=8192, N=3584), "STAY", "STAY"),
     ],
 )
 def test_what_is_asked_of_the_caches(suite: Suite, name: str, shape: Shape, x: str, y: str) -> None:

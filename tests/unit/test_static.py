@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from pytest_roofline.build.static import check_accesses
 
+from pytest_roofline import Launch, Shape, Variant
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.build.static import check_accesses
-from pytest_roofline.declare.suite import Launch, Shape, Variant
 from pytest_roofline.errors import StaticCheckError
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 
 HEAD = 'extern "C" __global__ void k(const float4* __restrict__ x, float4* __restrict__ y, int N) '
 COPY = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; float4 v = x[i]; %s y[i] = v; }"
@@ -24,7 +24,7 @@ def accesses(shipped):
     def run(text: str, unrolled: int | None = 4, **changed: object) -> None:
         launch = Launch("k", ("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=unrolled)
         launch = dataclasses.replace(launch, **changed)  # type: ignore[arg-type]
-        fixed: Variant = shipped.variant("s3").at(Shape(1, 4), gpu("h200"))
+        fixed: Variant = shipped.variant("s3").at(Shape(M=1, N=4), gpu_named("h200"))
         variant = dataclasses.replace(fixed, launches=(launch,))
         check_accesses(variant, launch, compile_source(Source.of_text("k.cu", text), "sm_90"))
 

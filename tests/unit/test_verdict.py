@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_roofline.declare.suite import Prediction, Shape
+from pytest_roofline import Prediction, Shape
 from pytest_roofline.model.facts import OVER_PEAK, Reuse
 from pytest_roofline.report.predictions import FAILS, HOLDS, NOT_VALID, judge, table
 from pytest_roofline.run.device import NOT_CHECKED
 
-SHAPE, L2 = Shape(8192, 3584), 60 * 2**20
+SHAPE, L2 = Shape(M=8192, N=3584), 60 * 2**20
 NEAR = Reuse("x", 15_100_000, "within rms_n2")
 
 

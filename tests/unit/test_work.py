@@ -6,27 +6,26 @@ import dataclasses
 
 import numpy as np
 import pytest
+from pytest_roofline.run.check import Job, images_of
 
+from pytest_roofline import Shape, load
 from pytest_roofline.bench.modelled import counters, grown
-from pytest_roofline.declare.loading import load
-from pytest_roofline.declare.suite import Shape
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model import work as module
 from pytest_roofline.model.facts import facts_of
 from pytest_roofline.model.l2 import Dram
 from pytest_roofline.model.sol import LAUNCH_SECONDS, LaunchFloor, floor, limits
 from pytest_roofline.model.work import Work, count, sample_of, unique_bytes
-from pytest_roofline.run.check import Job, images_of
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe.traffic import Counts, Touch, kind_of
 
-RTX4090 = gpu("rtx4090")
+RTX4090 = gpu_named("rtx4090")
 
 
 def test_sampled_counts_are_those_of_the_full_grid(suite, variant):
     """Eight of 48 rows, scaled, are exactly what all 48 give: by array, by line, by class of instruction."""
-    shape = Shape(48, 1000)
+    shape = Shape(M=48, N=1000)
     sampled, _ = count(suite, variant, shape, RTX4090)
     device = SimDevice(RTX4090)
     device.detailed = device.tracing = True
@@ -49,7 +48,7 @@ extern "C" __global__ void triangle(const float* x, float* y, int N) {
 """
 DECLARATION = """
 import numpy as np
-from pytest_roofline.declare.suite import Array, Suite, Launch, Operator, Variant, Shape
+from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant
 
 def lower(arrays, scalars):
     return {"y": np.tril(arrays["x"])}
@@ -67,7 +66,7 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(tmp_path):
     (tmp_path / "suite.py").write_text(DECLARATION)
     suite = load(tmp_path / "suite.py")
     variant = suite.variants[0]
-    (found,), accuracy = count(suite, variant, Shape(64, 64), RTX4090)
+    (found,), accuracy = count(suite, variant, Shape(M=64, N=64), RTX4090)
     assert found.executed == found.blocks == 64
     assert not found.uniform
     assert found.buffers["x"].lanes == 64 * 65 // 2
@@ -79,11 +78,11 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(tmp_path):
             variant.operator, rowwise=True, reference=lambda arrays, _: {"y": np.tril(arrays["x"])[: len(arrays["x"])]}
         ),
     )
-    (again,), _ = count(suite, by_rows, Shape(64, 64), RTX4090)
+    (again,), _ = count(suite, by_rows, Shape(M=64, N=64), RTX4090)
     assert again.executed == 64
     assert again.buffers["x"].lanes == found.buffers["x"].lanes
     with pytest.raises(NotCheckedError, match="too many elements to count all of them: 8388608, 4194304 at most"):
-        count(suite, variant, Shape(4096, 2048), RTX4090)
+        count(suite, variant, Shape(M=4096, N=2048), RTX4090)
 
 
 def test_what_is_too_large_to_count_is_not_checked(empty_project):
@@ -212,7 +211,7 @@ def test_a_floor_with_gaps_has_no_dram_in_it(suite):
     """Where one launch touches memory with gaps the DRAM traffic is None, and no ceiling of it binds."""
     gaps = made(buffers={"x": Counts(lanes=10, bytes=40, requests=10, unique_bytes=40, sectors=10)})
     variant = suite.variant("n3")
-    facts = facts_of(variant, Shape(10, 1024), RTX4090, images_of(suite, variant, RTX4090.arch))
+    facts = facts_of(variant, Shape(M=10, N=1024), RTX4090, images_of(suite, variant, RTX4090.arch))
     found = floor(facts, [gaps], "cold")
     assert found.dram is None
     assert "DRAM" not in found.launches[0].limits

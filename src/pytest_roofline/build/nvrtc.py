@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..version import __version__
 from ..errors import CompileError, ToolOutputError
+from ..version import __version__
 from .image import Image as Image
 from .source import Source
 

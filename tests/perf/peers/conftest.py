@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_roofline.plugin.session import not_checked, worker_number
 
 from pytest_roofline.bench import telemetry
 from pytest_roofline.plugin.comparison import PARALLEL
 from pytest_roofline.plugin.hooks import SESSION
-from pytest_roofline.plugin.session import not_checked, worker_number
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -17,14 +17,14 @@ from peer_contenders import PEERS, Call
 from peer_places import Place, Places
 from peer_shapes import Case
 from peer_table import COPY, OURS, Result, Row, middle
+from pytest_roofline.run.check import Job
 
+from pytest_roofline import Shape, Suite
 from pytest_roofline.bench.events import SPIN_NS, Stopwatch
-from pytest_roofline.declare.suite import Shape, Suite
 from pytest_roofline.errors import RooflineError, WrongAnswerError
 from pytest_roofline.hardware.dtypes import as_stored, ordinals
 from pytest_roofline.run import check
 from pytest_roofline.run.arguments import bind
-from pytest_roofline.run.check import Job
 from pytest_roofline.run.gpu.device import CudaDevice
 
 RUNS = 5
@@ -75,7 +75,7 @@ class Arena:
     def __init__(self, device: CudaDevice, suite: Suite, watch: Stopwatch, case: Case) -> None:
         self.device, self.suite, self.watch, self.case = device, suite, watch, case
         operator = suite.operators[case.operator]
-        shape = Shape(case.rows, case.columns, case.dtype)
+        shape = Shape(M=case.rows, N=case.columns, dtype=case.dtype)
         self.choice = suite.best(case.operator, shape, device.gpu)
         self.job = Job(device, suite, self.choice.variant, shape, rows=DIFFERENT)
         self.places = Places(device, self.job)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from pytest_roofline.run.check import Job
+
 from pytest_roofline.run.device import POISON
 from pytest_roofline.run.gpu.device import CudaDevice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_roofline.hardware.dtypes import SIXTEEN_BIT, dtype_of
+from pytest_roofline.hardware.dtypes import dtype_of
 
 OF_THE_FASTEST_PEER = 0.99  # least speed of ours, as a share of the fastest peer's
 OF_A_LARGE_COPY = 0.98  # the same against a copy that moves more than LARGE
@@ -22,8 +22,8 @@ TABLE: tuple[tuple[str, tuple[str, ...], tuple[tuple[int, int], ...]], ...] = (
     ("rmsnorm", ("float32",), ((32768, 4096), (8192, 16384), (4096, 65536))),
     ("softmax", ("float32",), ((1, 2048), (32, 2048), (2048, 2048), (8192, 2048), (16384, 2048))),
     ("softmax", ("float32",), ((114688, 4096), FEW_LONG_ROWS, (4096, 32768), (4096, 152064))),
-    ("rmsnorm", SIXTEEN_BIT, HIDDEN),
-    ("softmax", SIXTEEN_BIT, ((1, 2048), (8192, 2048), FEW_LONG_ROWS, (4096, 152064))),
+    ("rmsnorm", ("float16", "bfloat16"), HIDDEN),
+    ("softmax", ("float16", "bfloat16"), ((1, 2048), (8192, 2048), FEW_LONG_ROWS, (4096, 152064))),
     ("add_rmsnorm", ("float32", "bfloat16"), ((1, 3584), (32, 3584), (2048, 3584), (8192, 3584), (16384, 3584))),
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_roofline.errors import RefusedError
 from pytest_roofline.hardware.dtypes import dtype_of
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.run.device import ArrayView
 
 
@@ -21,7 +21,7 @@ class FakeDevice:
     arch = "sm_90"
 
     def __init__(self, bodies: dict[str, Callable[..., None]]) -> None:
-        self.bodies, self.gpu, self.launched = bodies, gpu("h200"), []
+        self.bodies, self.gpu, self.launched = bodies, gpu_named("h200"), []
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         count = int(np.prod(shape)) * dtype_of(dtype).itemsize

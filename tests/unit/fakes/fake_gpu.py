@@ -18,7 +18,7 @@ from pytest_roofline.bench import events as timer
 from pytest_roofline.bench import measure, telemetry
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import DeviceMemoryError
-from pytest_roofline.hardware.gpus import gpu
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.run.gpu import device as cuda
 
 SLOWER = float(os.environ.get("FAKE_SLOWER", "1"))
@@ -33,7 +33,7 @@ class FakeGpu(FakeDevice):
 
     def __init__(self, index: int = 0) -> None:
         super().__init__({})
-        self.gpu = gpu("h200")
+        self.gpu = gpu_named("h200")
         self.name = self.gpu.name
 
     def empty(self, shape, dtype):

@@ -1,6 +1,7 @@
 """One kernel outside the shipped suite: its own operator, reference, ledger, block and limit."""
 
-from pytest_roofline.declare.suite import Array, Launch, Limit, Operator, Scalar, Shape, Suite, Variant, Workload
+from pytest_roofline import Array, Launch, Limit, Operator, Scalar, Shape, Suite, Variant
+from pytest_roofline.declare.suite import Workload
 
 AXPBY = Operator(
     name="axpby",
@@ -9,7 +10,7 @@ AXPBY = Operator(
     outputs=(Array("z", ("M", "N")),),
     scalars=(Scalar("a", "float", 2.5),),
     reference=lambda arrays, scalars: {"z": scalars["a"] * arrays["x"] + arrays["y"]},
-    default_shape=Shape(64, 512),
+    default_shape=Shape(M=64, N=512),
     rtol=1e-6,
     atol=lambda columns: 1e-6,
 )
@@ -24,5 +25,5 @@ SUITE = Suite(
             limits=(Limit("N", "rows are short here", at_most=4096),),
         ),
     ),
-    workloads=(Workload("only", {"axpby": (Shape(4096, 4096), Shape(1, 512), Shape(1, 8192))}),),
+    workloads=(Workload("only", {"axpby": (Shape(M=4096, N=4096), Shape(M=1, N=512), Shape(M=1, N=8192))}),),
 )
