@@ -7,18 +7,19 @@ Here a result must be what some value within float32's error of the float64 refe
 from __future__ import annotations
 
 import numpy as np
-from pytest_roofline.run.check import Job, reference
 
+from pytest_roofline.declare.values import reference
 from pytest_roofline.hardware.dtypes import as_stored
+from pytest_roofline.run.run import Run
 
 ARITHMETIC = 2e-5  # relative: float32 sums, __expf of a moderate argument (a few 1e-6) and rsqrtf
 
 
-def wrongly_rounded(job: Job) -> dict[str, int]:
-    """By output, how many values are not the reference within ARITHMETIC, rounded once. The job has run."""
+def wrongly_rounded(run: Run) -> dict[str, int]:
+    """By output, how many values are not the reference within ARITHMETIC, rounded once. It has run."""
     found = {}
-    for name, want in reference(job.variant.operator, job.inputs, np.arange(job.shape.M), job.scalars).items():
-        got = job.device.download(job.outputs[name])
+    for name, want in reference(run.operator, run.plan.shape, run.inputs, run.scalars).items():
+        got = run.device.download(run.arrays[name])
         slack = ARITHMETIC * np.abs(want)
         low, high = (as_stored(want + sign * slack, got.dtype).astype(np.float64) for sign in (-1, 1))
         values = got.astype(np.float64)

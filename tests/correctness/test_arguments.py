@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import images_of
 
 from pytest_roofline import Shape
-from pytest_roofline.errors import DeclarationError, RefusedError, UnknownNameError
+from pytest_roofline.errors import RefusedError, UnknownNameError
 from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
 
 SHAPE = Shape(M=4, N=2048)
 
@@ -18,11 +21,10 @@ def given(device, suite):
     """``given(variant, **changed)`` binds the variant to good arrays of SHAPE, some replaced; y is poison before."""
 
     def make(variant, scalars=None, **changed):
-        variant = variant.at(SHAPE, device.gpu)
+        build = Build.of(Plan(Case(variant, SHAPE, suite), device.gpu))
         arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in variant.operator.inputs}
-        arrays |= {a.name: device.empty(a.shape(SHAPE), a.dtype) for a in variant.operator.outputs}
-        arrays |= changed
-        return bind(device, variant, SHAPE, arrays, images_of(suite, variant, device.arch), scalars)
+        arrays |= {a.name: device.empty(a.shape(SHAPE), "float32") for a in variant.operator.outputs}
+        return bind(device, build, arrays | changed, scalars)
 
     return make
 
@@ -90,9 +92,9 @@ def test_an_array_of_another_device(given, cuda_device, suite):
 
 def test_missing_and_unknown_arrays(given, device, suite, variant):
     """A missing array and an unknown one are refused by name."""
-    images = images_of(suite, variant.at(SHAPE, device.gpu), device.arch)
+    build = Build.of(Plan(Case(variant, SHAPE, suite), device.gpu))
     with pytest.raises(RefusedError, match="needs the array x"):
-        bind(device, variant, SHAPE, {}, images)
+        bind(device, build, {})
     with pytest.raises(RefusedError, match="takes no z"):
         given(variant, z=device.empty((1,), "float32"))
 
@@ -146,24 +148,22 @@ def test_c28_dynamic_shared_memory_is_opted_in(device):
 
 
 def test_c50_memory_is_freed_between_cases(cuda_device, suite):
-    """Large jobs in a row, each over a third of the gpu, fit one after the other."""
-    from pytest_roofline.run.check import Job
-
+    """Large jobs in a row, each over a third of the GPU, fit one after the other."""
     device = cuda_device
     free, _ = device.cupy.cuda.runtime.memGetInfo()
     variant = suite.variants[-1]
     columns = 8192
     shape = Shape(M=int(0.35 * free) // 2 // (4 * columns), N=columns)
     for _ in range(6):
-        job = Job(device, suite, variant, shape)
-        job.run()
+        run = Run(device, Build.of(Plan(Case(variant, shape, suite), device.gpu)))
+        run.run()
         device.synchronize()
-        del job
+        del run
         device.release()
 
 
 def test_c50_out_of_memory_names_the_sizes(cuda_device):
-    """More memory than the gpu has is an error of its own, with the sizes, and a test that meets it is skipped."""
+    """More memory than the GPU has is an error of its own, with the sizes, and a test that meets it is skipped."""
     from pytest_roofline.errors import DeviceMemoryError
 
     device = cuda_device
@@ -175,9 +175,7 @@ def test_c50_out_of_memory_names_the_sizes(cuda_device):
 def test_a_kernel_that_is_compiled_for_its_shape_needs_one(kernels, suite, device):
     """By name alone it is refused, for it would be built for another width; with a shape it is that shape's."""
     with pytest.raises(
-        UnknownNameError, match=r"'rms_n5' is compiled for its shape: kernels\('rms_n5', Shape\(M, N\)\)"
+        UnknownNameError, match=r"'rms_n5' is compiled for its shape: kernels\('rms_n5', Shape\(\.\.\.\)\)"
     ):
         kernels("rms_n5")
     assert kernels("rms_n5", Shape(M=4, N=1000)).name == "rms_n5"
-    with pytest.raises(DeclarationError, match=r"n5: rms_n5 is compiled for a shape; give variant\.at\(shape, gpu\)"):
-        images_of(suite, suite.variant("n5"), device.arch)

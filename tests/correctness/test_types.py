@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import Job, images_of, make_inputs
 from rounding import wrongly_rounded
 
 from pytest_roofline import Shape
+from pytest_roofline.declare.values import make_inputs
 from pytest_roofline.errors import RefusedError
 from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
 
 pytestmark = pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
 
 
 def variants_of(suite, shape):
     """The variants that take the shape, all of which a test goes through."""
-    found = [variant for variant in suite.variants if variant.broken_limit(shape) is None]
+    found = [variant for variant in suite.variants if not variant.broken_limit(shape)]
     assert found
     return found
 
 
 @pytest.mark.parametrize("columns", [8, 1001, 1024, 60000])
-def test_c11_results_are_rounded_once(roofline_session, device, suite, dtype, columns):
+def test_c11_results_are_rounded_once(run_of, suite, dtype, columns):
     """Every value is what the right one, within float32's error, rounds to: after the weight, once, to nearest even."""
     shape = Shape(M=4, N=columns, dtype=dtype)
     for variant in variants_of(suite, shape):
-        job = Job(roofline_session.device_for(variant, shape), suite, variant, shape)
-        job.run()
-        job.device.synchronize()
-        assert set(wrongly_rounded(job).values()) == {0}, variant.name
+        assert set(wrongly_rounded(run_of(variant, shape)).values()) == {0}, variant.name
 
 
 def test_c10_the_sum_is_not_of_16_bits(suite, variant_outputs, dtype):
@@ -56,19 +57,19 @@ def test_a_softmax_of_a_vocabulary_keeps_subnormal_results(suite, variant_output
 
 def refuses(device, suite, variant, shape, given):
     """Each array of the variant in turn of another type is refused by name, on the device and on the host."""
-    fixed = variant.at(shape, device.gpu)
-    images = images_of(suite, fixed, device.arch)
-    for name, declared in fixed.arrays.items():
-        arrays = {a.name: device.empty(a.shape(shape), a.dtype) for a in fixed.arrays.values()}
-        arrays[name] = device.upload(np.zeros(declared.shape(shape), given))
+    plan = Plan(Case(variant, shape, suite), device.gpu)
+    build = Build.of(plan)
+    for name, declared in plan.arrays.items():
+        arrays = {a.name: device.empty(a.shape, a.dtype.name) for a in plan.arrays.values()}
+        arrays[name] = device.upload(np.zeros(declared.shape, given))
         told = f"{name} is refused, nothing was launched: it is {given}, allowed is {shape.dtype}"
         with pytest.raises(RefusedError, match=told):
-            bind(device, fixed, shape, arrays, images)
-    inputs = make_inputs(fixed.operator, shape)
-    last = fixed.operator.inputs[-1].name
+            bind(device, build, arrays)
+    inputs = {name: one.full() for name, one in make_inputs(variant.operator, shape).items()}
+    last = variant.operator.inputs[-1].name
     inputs[last] = np.zeros(inputs[last].shape, given)
-    with pytest.raises(RefusedError, match=f"of {given}, allowed is .* of {shape.dtype} at {shape}"):
-        Job(device, suite, variant, shape, inputs)
+    with pytest.raises(RefusedError, match=f"{last} is {given} of .*, allowed is {shape.dtype} of .* at {shape}"):
+        Run(device, build, inputs)
 
 
 @pytest.mark.parametrize("given", ["float32", "the other", "uint16"])
@@ -86,6 +87,6 @@ def test_a_variant_of_float32_refuses_the_shape(device, suite, dtype):
     alone = [variant for variant in suite.variants if dtype not in variant.dtypes]
     assert alone
     for variant in alone:
-        with pytest.raises(RefusedError, match=f"dtype = {dtype}, allowed is float32") as refused:
-            Job(device, suite, variant, shape)
+        with pytest.raises(RefusedError, match=f"dtype = {dtype}.*written for elements of float32") as refused:
+            Case(variant, shape, suite)
         assert all(one.name in str(refused.value) for one in suite.family(variant.operator) if dtype in one.dtypes)

@@ -8,19 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pytest_roofline.run.check import check
+
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import LackingError, Plan
+from pytest_roofline.run.run import check
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "correctness")]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def ahead(request, roofline_session, suite):
+def ahead(request, roofline_parts, suite):
     """Starts compute-sanitizer for all tests of a file; a worker of pytest-xdist does not know which are its own."""
     from mutant import SHAPE
 
     calls = []
-    if not roofline_session.missing and not hasattr(request.config, "workerinput"):
-        gpu = roofline_session.cuda.gpu
+    if not roofline_parts.devices.missing and not hasattr(request.config, "workerinput"):
+        gpu = roofline_parts.devices.cuda.gpu
         mutants = {
             item.callspec.params["mutant"]
             for item in request.session.items
@@ -29,27 +33,31 @@ def ahead(request, roofline_session, suite):
 
         def call(mutant):
             volatile = mutant.tool == "racecheck"
-            images = mutant.images(suite, gpu, volatile=volatile)
-            return suite.variant(mutant.variant), mutant.tool, SHAPE, volatile, images
+            images = mutant.images(suite, gpu, SHAPE, volatile)
+            return Case(suite.variant(mutant.variant), SHAPE, suite), mutant.tool, volatile, images
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             calls = list(pool.map(call, mutants))
-    with roofline_session.sanitizing.ahead(calls):
+    with roofline_parts.checks.ahead(calls):
         yield
 
 
 @pytest.fixture
-def answers(device, roofline_session, suite):
+def answers(device, roofline_parts, suite):
     """``answers(mutant, shape, inputs=None, clusters=False)`` is the correctness check on the mutant's image.
 
     With ``clusters`` on a device that has them.
     """
 
     def run(mutant, shape, inputs=None, clusters=False):
-        variant = suite.variant(mutant.variant)
-        used = roofline_session.device_for(variant, shape)
+        used = device
+        try:
+            plan = Plan(Case(suite.variant(mutant.variant), shape, suite), used.gpu)
+        except LackingError:
+            clusters = True
         if clusters and not used.gpu.has_clusters:
-            used = roofline_session.newer_simulator
-        check(used, suite, variant, shape, inputs, mutant.images(suite, used.gpu, shape))
+            used = roofline_parts.devices.newer_simulator
+            plan = Plan(Case(suite.variant(mutant.variant), shape, suite), used.gpu)
+        check(used, Build(plan, mutant.images(suite, used.gpu, shape)), inputs)
 
     return run

@@ -13,25 +13,29 @@ from mutant import (
     SHAPE,
     Mutant,
     answers_or_memcheck_see,
+    assert_applies,
     counted_of_x,
     one,
     only_a_negative_constant_sees,
     only_minus_infinity_sees,
     only_rising_rows_see,
     over,
+    simulate,
 )
-from pytest_roofline.build.static import check_accesses, check_resources
-from pytest_roofline.run.check import TILE_ABOVE, Job, check, images_of
 
 from pytest_roofline import Shape
+from pytest_roofline.declare.values import TILE_ABOVE
 from pytest_roofline.errors import CompileError, StaticCheckError, WrongAnswerError
+from pytest_roofline.run.build import Build
 from pytest_roofline.run.device import SIMULATED
-from pytest_roofline.run.gpu.child import run_child, variant_job
+from pytest_roofline.run.gpu.child import case_job, run_child
+from pytest_roofline.run.run import check
+from pytest_roofline.run.static import check_accesses, check_resources
 from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
 
-HEADER = "../reduce.cuh"
+HEADER = "../common/reduce.cuh"
 MINUS_INFINITY = "-__int_as_float(0x7f800000)"
 
 # The barriers of reduce.cuh in order: two in block_sum, two in block_max, two in block_merge.
@@ -119,7 +123,7 @@ ALL += [m for group in (MERGE_GUARD, BARRIERS, NARROW_OFFSET, RUNNING_INDEX, REA
 @over(ALL)
 def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(suite)
+    assert_applies(mutant, suite)
 
 
 def test_an_edit_that_does_not_apply_is_an_error(suite):
@@ -135,29 +139,28 @@ def test_an_edit_that_does_not_apply_is_an_error(suite):
 @over(RUNNING_INDEX)
 def test_a_running_index_is_caught_by_the_stack_frame(suite, mutant):
     """A run-time index into the register array moves it to local memory, and the static check says so."""
-    variant = suite.variant(mutant.variant)
-    image = mutant.images(suite, H200)[variant.source]
+    (launch,) = mutant.build(suite, H200, SHAPE).launches
     with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
-        check_resources(variant.launches[0], image)
+        check_resources(launch)
 
 
 @over(READ_TWICE)
 def test_a_second_read_is_caught_by_the_count_of_loads(suite, mutant):
     """Reading x again instead of the registers shows in the number of global loads in the PTX."""
-    variant = suite.variant(mutant.variant).at(SHAPE, H200)
-    with pytest.raises(StaticCheckError, match=r"global loads of 4 bytes.*each once, are"):
-        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
-    assert counted_of_x(suite, variant, SHAPE, mutant).bytes == 8 * 8 * 1000
+    build = mutant.build(suite, H200, SHAPE)
+    with pytest.raises(StaticCheckError, match=r"global loads of x of 4 bytes.*each element once.* are"):
+        check_accesses(build, build.launches[0])
+    assert counted_of_x(suite, mutant.variant, SHAPE, mutant).bytes == 8 * 8 * 1000
 
 
 @over(SCALAR_LOADS)
 def test_scalar_loads_are_caught_by_their_width(suite, mutant):
     """Four scalar loads in place of one float4 show in the widths of the global loads in the PTX."""
-    variant = suite.variant(mutant.variant).at(SHAPE, H200)
+    build = mutant.build(suite, H200, SHAPE)
     with pytest.raises(StaticCheckError, match=r"others of \{4: 32\} bytes; declared is a width of 16"):
-        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
+        check_accesses(build, build.launches[0])
     full = Shape(M=8, N=1024)
-    scalar, vector = counted_of_x(suite, variant, full, mutant), counted_of_x(suite, variant, full)
+    scalar, vector = (counted_of_x(suite, mutant.variant, full, of) for of in (mutant, None))
     assert scalar.bytes == vector.bytes
     assert scalar.requests == 4 * vector.requests
 
@@ -216,21 +219,20 @@ def test_an_unguarded_merge_is_caught_by_a_row_of_minus_infinity(answers, mutant
 def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, device):
     """Past 2^31 elements the offset wraps and the child faults or answers wrong; apart, for a fault ends a process."""
     shape = Shape(M=2**31 // 8192 + 9, N=8192)
-    variant = suite.variant(mutant.variant).at(shape, device.gpu)
-    images = mutant.images(suite, device.gpu, shape)
+    shipped = Build.of(mutant.plan(suite, device.gpu, shape))
+    broken = mutant.build(suite, device.gpu, shape)
     assert max(2**31, TILE_ABOVE) < shape.M * shape.N
     if device.evidence == SIMULATED:
-        assert check(device, suite, variant, shape).of_tolerance <= 1
+        assert check(device, shipped).of_tolerance <= 1
         with pytest.raises(SimulationError, match=r"memory in .*access of \d+ bytes at"):
-            check(device, suite, variant, shape, None, images)
+            check(device, broken)
         return
-    declared = suite.root / "suite.py"
-    good = run_child(variant_job(declared, variant, shape, images_of(suite, variant, device.arch), device.index))
+    good = run_child(case_job(suite.file, shipped, device.index))
     assert good.proof is not None
     if good.proof.error is not None and "DeviceMemoryError" in good.proof.error:
         pytest.skip(f"not checked: {shape} needs 17.2 GB: {good.proof.error}")
     assert good.proof.verified is True, good
-    bad = run_child(variant_job(declared, variant, shape, images, device.index))
+    bad = run_child(case_job(suite.file, broken, device.index))
     assert bad.proof is not None, bad
     assert bad.proof.verified is not True, bad
     assert bad.proof.error is not None
@@ -241,10 +243,8 @@ def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, dev
 @over(BARRIERS)
 def test_a_removed_barrier_is_caught_by_racecheck(mutant, suite, device, sanitize):
     """The race shows in the volatile build at the latest; in the plain one the racy access may be optimised away."""
-    variant = suite.variant(mutant.variant)
-    report = sanitize(
-        variant, "racecheck", SHAPE, volatile=True, images=mutant.images(suite, device.gpu, volatile=True)
-    )
+    images = mutant.images(suite, device.gpu, SHAPE, volatile=True)
+    report = sanitize(mutant.variant, "racecheck", SHAPE, volatile=True, images=images)
     assert report.verdict == FINDINGS, str(report)
     files = {file for finding in report.findings for file, _ in finding.sources()}
     assert files == {"reduce.cuh"}, str(report)
@@ -254,9 +254,9 @@ def test_a_removed_barrier_is_caught_by_racecheck(mutant, suite, device, sanitiz
 @over(BARRIERS)
 def test_the_second_schedule_finds_the_same_races(mutant, suite):
     """A removed barrier gives the same set of pairs of source lines whichever lanes and blocks of code go first."""
-    variant, found = suite.variant(mutant.variant), []
+    found = []
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        Job(device, suite, variant, SHAPE, images=mutant.images(suite, device.gpu, volatile=True)).run()
+        simulate(suite, mutant, SHAPE, device, volatile=True)
         found.append({(finding.kind, finding.severity, finding.places) for finding in device.take_findings()})
     assert found[0] == found[1] != set()

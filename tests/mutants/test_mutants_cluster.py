@@ -8,12 +8,24 @@ arrival that is relaxed and does not release, and a write over what its owner st
 from __future__ import annotations
 
 import pytest
-from mutant import H200, LONG_SOFTMAX, ROW, SHAPE, Mutant, constant, counted_of_x, one, over, rising
-from pytest_roofline.build.static import check_accesses
-from pytest_roofline.run.check import Job
+from mutant import (
+    H200,
+    LONG_SOFTMAX,
+    ROW,
+    SHAPE,
+    Mutant,
+    assert_applies,
+    constant,
+    counted_of_x,
+    one,
+    over,
+    rising,
+    simulate,
+)
 
 from pytest_roofline import Shape
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
+from pytest_roofline.run.static import check_accesses
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import SimulationError
 
@@ -81,17 +93,14 @@ ALL = [*NO_ORDER, *NO_ARRIVAL, *WRONG_HANDS, *TOO_FEW, SUMS, LAST_FACTOR, *COPIE
 
 def simulated(suite, mutant, shape=SPLIT, reverse=False):
     """What the simulator finds in the mutant, under the one schedule or the other."""
-    device = SimDevice("h200", reverse=reverse)
-    job = Job(device, suite, suite.variant(mutant.variant), shape, images=mutant.images(suite, device.gpu, shape))
-    job.run()
-    return device.take_findings()
+    return simulate(suite, mutant, shape, SimDevice("h200", reverse=reverse)).device.take_findings()
 
 
 @over(ALL)
 def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, and compiles as a cluster with the same parameters."""
-    assert max(launch.at(SPLIT, H200).cluster for launch in suite.variant(mutant.variant).launches) > 1
-    mutant.assert_applies(suite, SPLIT)
+    assert max(launch.cluster for launch in mutant.plan(suite, H200, SPLIT).launches) > 1
+    assert_applies(mutant, suite, SPLIT)
 
 
 @over(NO_ORDER)
@@ -146,23 +155,22 @@ def test_copies_that_are_not_waited_for_are_caught_as_uninitialised(suite, mutan
 
 def test_a_second_read_is_caught_by_the_traffic(suite):
     """In a loop over the row a second read can't be counted in the PTX; the simulator counts its bytes."""
-    variant = suite.variant("n8").at(SPLIT, H200)
-    check_accesses(variant, variant.launches[0], READ_TWICE.images(suite, H200, SPLIT)[variant.source])
-    assert counted_of_x(suite, variant, SPLIT).bytes == 4 * 8 * 20000
-    assert counted_of_x(suite, variant, SPLIT, READ_TWICE).bytes == 2 * 4 * 8 * 20000
+    build = READ_TWICE.build(suite, H200, SPLIT)
+    check_accesses(build, build.launches[0])
+    assert counted_of_x(suite, "n8", SPLIT).bytes == 4 * 8 * 20000
+    assert counted_of_x(suite, "n8", SPLIT, READ_TWICE).bytes == 2 * 4 * 8 * 20000
 
 
 @over(SCALAR_COPIES)
 def test_scalar_copies_are_caught_by_their_requests(suite, mutant):
     """Copies of 4 bytes where 16 are declared take four times the requests for the same bytes of x."""
-    variant = suite.variant(mutant.variant).at(SPLIT, H200)
-    scalar, vector = counted_of_x(suite, variant, SPLIT, mutant), counted_of_x(suite, variant, SPLIT)
+    scalar, vector = (counted_of_x(suite, mutant.variant, SPLIT, of) for of in (mutant, None))
     assert scalar.bytes == vector.bytes
     assert scalar.requests == 4 * vector.requests
 
 
 def test_scalar_copies_of_the_only_input_are_caught_by_their_width(suite):
     """Where nothing else is loaded the static check has no access of the declared width left. n8 loads w at it."""
-    variant, mutant = suite.variant("s8").at(SPLIT, H200), SCALAR_COPIES[1]
-    with pytest.raises(StaticCheckError, match=r"0 global loads of 16 bytes.*declared is a width of 16 bytes"):
-        check_accesses(variant, variant.launches[0], mutant.images(suite, H200, SPLIT)[variant.source])
+    build = SCALAR_COPIES[1].build(suite, H200, SPLIT)
+    with pytest.raises(StaticCheckError, match=r"0 global loads of x of 16 bytes.*declared is a width of 16 bytes"):
+        check_accesses(build, build.launches[0])

@@ -14,6 +14,7 @@ from mutant import (
     VECTOR,
     Mutant,
     answers_or_memcheck_see,
+    assert_applies,
     counted_of_x,
     everywhere,
     one,
@@ -21,12 +22,12 @@ from mutant import (
     only_minus_infinity_sees,
     only_rising_rows_see,
     over,
+    simulate,
 )
-from pytest_roofline.build.static import check_accesses, check_resources
-from pytest_roofline.run.check import Job
 
 from pytest_roofline import Shape
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
+from pytest_roofline.run.static import check_accesses, check_resources
 from pytest_roofline.sanitize.report import FINDINGS
 from pytest_roofline.sim.device import SimDevice
 
@@ -125,7 +126,7 @@ ALL += [*LOWEST_PADDING, *ZERO_PADDING, RUNNING_INDEX, READ_TWICE, *SCALAR_LOADS
 @over(ALL)
 def test_a_mutant_applies_and_compiles(suite, mutant):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(suite)
+    assert_applies(mutant, suite)
 
 
 @pytest.mark.sanitizer
@@ -133,8 +134,8 @@ def test_a_mutant_applies_and_compiles(suite, mutant):
 @over(BARRIERS)
 def test_a_removed_barrier_is_caught_by_racecheck(mutant, suite, device, sanitize, volatile):
     """Without the one barrier of a row the partials race, in the plain build as in the volatile one."""
-    images = mutant.images(suite, device.gpu, volatile=volatile)
-    report = sanitize(suite.variant(mutant.variant), "racecheck", SHAPE, volatile=volatile, images=images)
+    images = mutant.images(suite, device.gpu, SHAPE, volatile=volatile)
+    report = sanitize(mutant.variant, "racecheck", SHAPE, volatile=volatile, images=images)
     assert report.verdict == FINDINGS, str(report)
     # compute-sanitizer names no file for what is inlined from a lambda, here the read of the partials.
     named = {file for finding in report.findings for file, _ in finding.sources() if file}
@@ -147,7 +148,7 @@ def test_the_second_schedule_finds_the_race_too(mutant, suite):
     """The removed barrier is a race of row.cuh whichever lanes and blocks of code go first."""
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        Job(device, suite, suite.variant(mutant.variant), SHAPE, images=mutant.images(suite, device.gpu)).run()
+        simulate(suite, mutant, SHAPE, device)
         assert any(found.kind == "race" and "row.cuh" in found.places[0] for found in device.take_findings())
 
 
@@ -156,7 +157,7 @@ def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(
     """12 and 20 warps leave places of 16 and 32 free, which lanes read all the same; 4 warps leave none."""
     device = SimDevice("h200")
     for shape, kinds in ((SHAPE, set()), (Shape(M=4, N=RAGGED_COLUMNS), {"uninitialised"})):
-        Job(device, suite, suite.variant(mutant.variant), shape, images=mutant.images(suite, device.gpu, shape)).run()
+        simulate(suite, mutant, shape, device)
         assert {found.kind for found in device.take_findings()} == kinds
 
 
@@ -210,30 +211,29 @@ def test_padding_of_zero_is_caught_by_the_answers(answers, mutant):
 
 def test_a_running_index_is_caught_by_the_stack_frame(suite):
     """A run-time index into the register array moves it to local memory, and the static check says so."""
-    variant = suite.variant("n5").at(Shape(M=8, N=8192), H200)
-    image = RUNNING_INDEX.images(suite, H200, Shape(M=8, N=8192))[variant.source]
+    (launch,) = RUNNING_INDEX.build(suite, H200, Shape(M=8, N=8192)).launches
     with pytest.raises(StaticCheckError, match=r"keeps data in local memory.* [1-9]\d* bytes of stack frame"):
-        check_resources(variant.launches[0], image)
+        check_resources(launch)
 
 
 def test_a_second_read_is_caught_by_the_count_of_loads(suite):
     """Reading x again instead of the registers shows in the number of global loads in the PTX, and in the traffic."""
-    variant = suite.variant("n6").at(SHAPE, H200)
-    with pytest.raises(StaticCheckError, match=r"6 global loads of 16 bytes.*each once, are 4"):
-        check_accesses(variant, variant.launches[0], READ_TWICE.images(suite, H200)[variant.source])
-    assert counted_of_x(suite, variant, SHAPE, READ_TWICE).bytes == 8 * 8 * 1000
+    build = READ_TWICE.build(suite, H200, SHAPE)
+    with pytest.raises(StaticCheckError, match=r"4 global loads of x of 16 bytes.*each element once.* are 2"):
+        check_accesses(build, build.launches[0])
+    assert counted_of_x(suite, "n6", SHAPE, READ_TWICE).bytes == 8 * 8 * 1000
 
 
 @over(SCALAR_LOADS)
 def test_scalar_loads_are_caught_by_their_width(suite, mutant):
     """Four scalar loads in place of a vector of 16 bytes show in the widths of the global loads in the PTX."""
-    variant = suite.variant(mutant.variant).at(SHAPE, H200)
-    with pytest.raises(StaticCheckError, match=r"loads of 16 bytes, others of \{4: \d+\} bytes; declared"):
-        check_accesses(variant, variant.launches[0], mutant.images(suite, H200)[variant.source])
+    build = mutant.build(suite, H200, SHAPE)
+    with pytest.raises(StaticCheckError, match=r"loads of \w of 16 bytes, others of \{4: \d+\} bytes; declared"):
+        check_accesses(build, build.launches[0])
 
 
 def test_scalar_stores_are_caught_by_their_width(suite):
     """Four scalar stores in place of a vector show in the widths of the global stores in the PTX."""
-    variant = suite.variant("n6").at(SHAPE, H200)
-    with pytest.raises(StaticCheckError, match=r"0 global stores of 16 bytes, others of \{4: 8\} bytes"):
-        check_accesses(variant, variant.launches[0], SCALAR_STORES.images(suite, H200)[variant.source])
+    build = SCALAR_STORES.build(suite, H200, SHAPE)
+    with pytest.raises(StaticCheckError, match=r"0 global stores to y of 16 bytes, others of \{4: 8\} bytes"):
+        check_accesses(build, build.launches[0])

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mutant import LONG_SOFTMAX, NORM, SOFTMAX, VECTOR, Mutant, one, over
-from pytest_roofline.run.check import Job, check
+from mutant import LONG_SOFTMAX, NORM, SOFTMAX, VECTOR, Mutant, assert_applies, one, over
 from rounding import wrongly_rounded
 
 from pytest_roofline import Shape
 from pytest_roofline.errors import WrongAnswerError
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run, check
 from pytest_roofline.sim.errors import SimulationError
 
 BFLOAT, HALF = Shape(M=8, N=1000, dtype="bfloat16"), Shape(M=8, N=1000, dtype="float16")
@@ -100,7 +103,7 @@ def at(cases):
 @at(ALL)
 def test_a_mutant_applies_and_compiles(suite, mutant, shape):
     """Each mutant differs from the shipped source by its edit, compiles, and takes the same parameters."""
-    mutant.assert_applies(suite, shape)
+    assert_applies(mutant, suite, shape)
 
 
 @at(SWAPPED)
@@ -113,11 +116,10 @@ def test_swapped_halves_are_caught_by_the_answers(answers, mutant, shape):
 @at(ROUNDING)
 def test_a_second_rounding_is_caught_by_the_check_of_rounding(device, suite, mutant, shape):
     """Cut off or rounded twice a value may be within one unit in the last place, and is not the right one rounded."""
-    variant = suite.variant(mutant.variant)
-    job = Job(device, suite, variant, shape, images=mutant.images(suite, device.gpu, shape))
-    job.run()
+    run = Run(device, mutant.build(suite, device.gpu, shape))
+    run.run()
     device.synchronize()
-    assert wrongly_rounded(job)["y"] > 0.005 * shape.M * shape.N
+    assert wrongly_rounded(run)["y"] > 0.005 * shape.M * shape.N
 
 
 def test_a_sum_in_float16_is_caught_by_a_row_of_300(answers):
@@ -138,8 +140,8 @@ def test_a_wrong_residual_is_caught_by_the_answers(answers, mutant):
 
 def test_a_norm_of_x_instead_of_h_is_caught_by_the_answers(device, suite):
     """a1 with a second launch that is given x has a right h and a wrong y."""
-    variant = suite.variant("a1").at(Shape(M=8, N=1000), device.gpu)
+    variant = suite.variant("a1")
     add, norm = variant.launches
-    mutant = replace(variant, launches=(add, replace(norm, args=("x", *norm.args[1:]))))
+    mutant = replace(variant, launches=(add, replace(norm, args=("x", *norm.args[1:]), reads=("x",))))
     with pytest.raises(WrongAnswerError, match="values of y are wrong"):
-        check(device, suite, mutant, Shape(M=8, N=1000))
+        check(device, Build.of(Plan(Case(mutant, Shape(M=8, N=1000)), device.gpu)))

@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     session = metafunc.config.stash[SESSION]
     cases = [(variant, nearest_shape(variant, WANTED)) for variant in session.suite.variants]
     for variant in session.suite.variants:
-        if variant.broken_limit(SPLIT) is None:
+        if not variant.broken_limit(SPLIT):
             gpu = session.device_for(variant, SPLIT).gpu
             clusters = [launch.at(SPLIT, gpu).cluster for launch in variant.launches]
             if max(clusters) > 1 and (session.missing or not lacking(variant, SPLIT, session.cuda.gpu)):

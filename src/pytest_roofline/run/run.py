@@ -31,6 +31,7 @@ from .sample import (
 )
 
 SAMPLE_ABOVE = 2**27  # elements of an array from which a simulated run takes some blocks only
+SAMPLE_UNITS = 2**14  # blocks, or clusters of them, from which it does so where it can
 COMPARED = 2**27  # elements that a reference may compute with at once
 GUARD = 4096  # bytes of poison behind each output that must still be poison after the run
 OTHER_POISON = 0x55
@@ -75,19 +76,21 @@ class Run:
         return tuple(a for a in self.operator.arrays if a.role == INPUT)
 
     def _units_to_run(self) -> list[int] | None:
-        """The units to which a simulated run of a very large shape is limited; None for all of them."""
-        if self.device.evidence != SIMULATED or self.plan.largest <= SAMPLE_ABOVE:
+        """The units to which a simulated run of a large case is limited; None for all of them.
+
+        Errors: :class:`NotCheckedError` for a case that is too large to run in full and can't be sampled.
+        """
+        if self.device.evidence != SIMULATED:
             return None
-        if why := whole_grid(self.build):
+        units, large = units_of(self.plan), self.plan.largest > SAMPLE_ABOVE
+        if not large and (units or 0) < SAMPLE_UNITS:
+            return None
+        why = whole_grid(self.build)
+        if not why and not independent(self.operator):
+            why = f"the reference of {self.operator.name} needs all of its inputs for any value"
+        if why and large:
             raise NotCheckedError(f"{self.plan.case} is too large to simulate in full, and {why}")
-        if self.operator.outputs and not independent(self.operator):
-            raise NotCheckedError(
-                f"{self.plan.case} is too large to simulate in full, and the reference of {self.operator.name} needs "
-                "all of its inputs for any value"
-            )
-        units = units_of(self.plan)
-        assert units is not None
-        return sample_units(units)
+        return None if why or units is None else sample_units(units)
 
     def _allocate(self, planned: PlannedArray, guard: int) -> Any:
         declared = planned.declared

@@ -84,7 +84,7 @@ class Arena:
         others = [r for r in suite.family(operator) if r.name != self.choice.variant.name]
         self.own = frozenset(r.name for r in others)
         if case.operator == "add_rmsnorm":
-            able = [r for r in others if r.broken_limit(shape) is None]
+            able = [r for r in others if not r.broken_limit(shape)]
             self.contenders += [self._variant(variant, variant.name) for variant in able]
 
     def compare(self) -> Row:
