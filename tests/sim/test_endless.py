@@ -108,6 +108,31 @@ def test_a_bounded_local_array_is_no_endless_wait():
     assert ran.arrays[0][1] == 4001
 
 
+ASYNC = {
+    "arrivals-at-an-mbarrier": (
+        "__shared__ unsigned long long s[1]; unsigned a = (unsigned)__cvta_generic_to_shared(s), over = 0;\n"
+        'asm volatile("mbarrier.init.shared.b64 [%0], 4000;" :: "r"(a));\n'
+        'while (!over) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(a));\n'
+        'asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"'
+        ' : "=r"(over) : "r"(a) : "memory"); }'
+    ),
+    "copies-under-way": (
+        "__shared__ volatile int s[1]; unsigned a = (unsigned)__cvta_generic_to_shared((int*)s); s[0] = 0;\n"
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(a), "l"(go + 2) : "memory");\n'
+        'while (s[0] == 0) asm volatile("cp.async.commit_group; cp.async.wait_group 4000;" ::: "memory");'
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ASYNC)
+def test_what_is_under_way_ends_a_wait(way):
+    """Arrivals that are counted, and groups of copies that come to be waited for, are changes."""
+    text = kernel("int* go", *ASYNC[way].split("\n"), "go[1] = 9;")
+    ran = run(text, (ints(0, 0, 1, 0),), block=(1,), steps=LOOKED_AT)
+    assert [finding for finding in ran.findings if finding.kind == "steps"] == []
+    assert ran.arrays[0][1] == 9
+
+
 class EnoughError(Exception):
     """Stops a launch of which the beginning is enough."""
 

@@ -58,9 +58,9 @@ class Watch:
         if seen is None:
             self.seen, self.ran = self._state(block, m, pending), {block}
             return False
-        turns = chunk.turn - seen.turn
+        turns, steps = chunk.turn - seen.turn, chunk.steps - seen.steps
         round_ = self.fair * (len(seen.pending) + 2) if seen.pending else 0
-        if chunk.changes != seen.changes or (chunk.steps - seen.steps > CYCLE and turns > round_ + CYCLE):
+        if chunk.changes != seen.changes or max(turns, steps) > round_ + CYCLE:
             self.seen, self.next = None, chunk.steps + self.every
             return False
         if block == seen.block and turns >= round_ and seen.same(self._state(block, m, pending)):
