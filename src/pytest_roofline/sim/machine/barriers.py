@@ -280,6 +280,7 @@ class Barriers:
     def arrive(self, site: Site, number: Array, count: Array | None, m: Array | None) -> None:
         """bar.arrive: counted, and gone on."""
         chunk = self.chunk
+        chunk.changes += 1
         lanes = chunk.lanes(m)
         numbers = chunk.broadcast(number)
         for row in np.flatnonzero(lanes.any(axis=1)):
@@ -320,6 +321,7 @@ class Barriers:
 
     def cluster_barrier(self, site: Site, arrive: bool, m: Array | None) -> None:
         chunk = self.chunk
+        chunk.changes += 1
         lanes = chunk.lanes(m)
         if arrive:
             self.cluster_arrived += lanes

@@ -45,6 +45,7 @@ class Copies:
         self, site: Site, at: Array, source: Site, where: Array, size: int, given: Array | None, m: Array | None
     ) -> None:
         """``size`` bytes a lane; of those only the first ``given`` are read, the rest is zero."""
+        self.chunk.changes += 1
         lanes = self.chunk.lanes(m)
         count = np.full(lanes.shape, size) if given is None else self.chunk.broadcast(given)
         load = self.chunk.globals.load
@@ -63,6 +64,7 @@ class Copies:
         self.chunk.shared.occupy(site, at, lanes, size)
 
     def commit(self, m: Array | None) -> None:
+        self.chunk.changes += 1
         self._groups()[self.chunk.lanes(m)] += 1
 
     def wait(self, m: Array | None, left: int) -> None:

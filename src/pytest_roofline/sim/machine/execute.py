@@ -8,7 +8,7 @@ lowest, the chunks from the last, and colliding lanes the other way round.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from .mbarrier import Mbarriers
 from .memory import Arena
 from .shared import Shared
 from .spaces import Spaces
+from .watch import Watch
 
 LANES = 65536  # of a chunk: few enough for the cache, enough that NumPy's calls do not count
 SHARED_BYTES = 2**23  # of a chunk, shadows not counted
@@ -80,22 +81,29 @@ class Launch:
 
     def run(self, blocks: Sequence[int] | None = None) -> None:
         """Execute the blocks of the grid, or those given by number."""
-        numbers = np.arange(math.prod(self.grid)) if blocks is None else np.asarray(blocks, np.int64)
         size = math.prod(self.program.flat.cluster)
         padded = -(-math.prod(self.block) // 32) * 32
         shared = self.program.flat.static_shared + self.shared
         held = padded * max(1, self.program.flat.local_bytes // 64)
         count = max(1, min(LANES // held, SHARED_BYTES // max(1, shared)))
         count = max(size, count // size * size)
-        parts = [numbers[at : at + count] for at in range(0, len(numbers), count)]
         on = self.program.flushes and available()
         with np.errstate(all="ignore"), flushing(on):
-            for part in reversed(parts) if self.reverse else parts:
+            for part in self._parts(blocks, count):
                 chunk = Chunk(self, part)
                 chunk.run()
                 chunk.__dict__.clear()  # its parts refer to each other: their arrays would wait for the collector
         self.knows = None
         self.carried.clear()
+
+    def _parts(self, blocks: Sequence[int] | None, count: int) -> Iterator[Array]:
+        """The numbers of the blocks, ``count`` at a time: all of a large grid would take gigabytes."""
+        chosen = None if blocks is None else np.asarray(blocks, np.int64)
+        total = math.prod(self.grid) if chosen is None else len(chosen)
+        starts = range(0, total, count)
+        for at in reversed(starts) if self.reverse else starts:
+            end = min(at + count, total)
+            yield np.arange(at, end) if chosen is None else chosen[at:end]
 
 
 class Chunk:
@@ -129,6 +137,8 @@ class Chunk:
             setattr(self, function.__name__, partial(function, self))
         self.steps = self.turn = 0
         self.steps_limit = min(launch.steps_limit, max(20_000, LANE_STEPS // (self.blocks * self.threads)))
+        self.changes = 0  # how often anything was written, or read that changes by itself
+        self.watch = Watch(self, self.steps_limit, FAIR)
         self.since: dict[int, int] = {}  # by block of code that lanes wait at: the turn in which the first came
         self.recent: set[int] = set()
         self._cache: dict[Any, Array] = {}
@@ -141,6 +151,7 @@ class Chunk:
         while pending:
             ready = [block for block in pending if block not in stuck]
             if not ready:
+                self.changes += 1
                 self.barriers.resolve(pending)
                 stuck.clear()
                 continue
@@ -170,8 +181,11 @@ class Chunk:
             if self.steps > self.steps_limit - LOOKBACK:
                 self.recent.add(block)
                 if self.steps > self.steps_limit:
-                    self._runaway(m)
+                    self._runaway(m, self.recent, "an endless loop, or a wait for what does not come")
                     return False
+            if self.steps >= self.watch.next and self.watch.endless(block, m, pending):
+                self._runaway(m, self.watch.ran, "a wait for what does not come")
+                return False
             lanes, warps = self.size(m)
             ran = self.launch.executed.setdefault(block, Executed())
             ran.lanes += lanes
@@ -248,14 +262,14 @@ class Chunk:
                 parts.append((target, which))
         return (parts,)
 
-    def _runaway(self, m: Array | None) -> None:
+    def _runaway(self, m: Array | None, recent: set[int], what: str) -> None:
         """Named by the first line of the code that ran in the end, which does not depend on where it was stopped."""
-        bodies = [self.program.flat.blocks[block].body for block in sorted(self.recent)]
+        bodies = [self.program.flat.blocks[block].body for block in sorted(recent)]
         loc = next((item.loc for body in bodies for item in body if item.loc.line), NOWHERE)
         site = Site(-1, "loop", loc, self.program.name)
         active = self.lanes(m)
-        message = f"no end after {self.steps_limit} steps: an endless loop, or a wait for what does not come"
-        self.report(STEPS, message, (site,), active)
+        steps = min(self.steps, self.steps_limit)
+        self.report(STEPS, f"no end after {steps} steps: {what}", (site,), active)
 
     # Masks and findings
 
@@ -336,6 +350,7 @@ class Chunk:
         return self._cache[name]
 
     def clock(self, name: str) -> Array:
+        self.changes += 1
         now = (WORTH_A_WAIT if self.launch.detailed else CYCLES) * self.steps
         if name in ("%clock64", "%globaltimer"):
             return np.full((1, 1), now, np.uint64)

@@ -174,6 +174,7 @@ class Globals:
             data, written = allocation.data.view(raw), allocation.init.view(raw)
             stored = all_bytes(FROM_KERNEL, raw)
             allocation.stored = True
+            self.chunk.changes += 1
             for n, value in enumerate(given):
                 if self.chunk.reverse:
                     data[(index + n).ravel()[::-1]] = value.ravel()[::-1]
@@ -216,5 +217,6 @@ class Globals:
             found.stored = True
             first, second = (np.ascontiguousarray(chunk.broadcast(v)[inside]) for v in (b, c))
             old = atomic(view, offsets // size, op, run, first, second, keep, chunk.reverse)
+            chunk.changes += not keep or bool((view[offsets // size] != old).any())
             out[inside] = old
         return out

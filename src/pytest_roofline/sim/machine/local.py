@@ -59,6 +59,7 @@ class Local:
     ) -> None:
         memory, each = self._memory(), np.dtype(raw).itemsize
         (rows, columns, where), lanes = self._places(site, at, m, each, len(values))
+        self.chunk.changes += 1
         for n, value in enumerate(values):
             memory.view(raw)[rows, columns, where + n] = np.broadcast_to(value, lanes.shape)[lanes]
 

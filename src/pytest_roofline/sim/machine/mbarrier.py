@@ -41,6 +41,7 @@ class Mbarriers:
         self.chunk.shared.store(site, at, m, (packed << np.uint64(1),), "u8", False)
 
     def mbarrier_arrive(self, site: Site, at: Array, count: Array | None, m: Array | None) -> Array:
+        self.chunk.changes += 1
         m = self.chunk.shared.inside(site, m, at, 8)
         counts = None if count is None else self.chunk.broadcast(count)
         states = np.zeros((self.chunk.blocks, self.chunk.threads), np.uint64)

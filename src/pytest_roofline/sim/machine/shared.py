@@ -151,6 +151,7 @@ class Shared:
     def write(self, lanes: Lanes, values: tuple[Array, ...], raw: str) -> None:
         each = np.dtype(raw).itemsize
         index = lanes.at // each
+        self.chunk.changes += 1
         ones = all_bytes(WRITTEN, raw)
         self._wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
         for n, value in enumerate(values):
@@ -193,6 +194,7 @@ class Shared:
         where = lanes.rows * (self.data.shape[1] // size) + lanes.at // size
         first, second = (np.ascontiguousarray(self.gathered(own, v)) for v in (b, c))
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
+        self.chunk.changes += not keep or bool((view.reshape(-1)[where] != old).any())
         return own.spread(self.chunk, np.ascontiguousarray(old))
 
     # Another block's memory, in a cluster
@@ -235,6 +237,7 @@ class Shared:
             message = "write into a block of the cluster that may not run yet: no cluster barrier before"
             self.chunk.report(RACE, message, (site,), _scattered(inside, early), ERROR, True)
         self._wrote(rows, own, threads, at[inside], each * len(values))
+        self.chunk.changes += 1
         for n, value in enumerate(values):
             self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
             self.init.view(raw)[rows, index + n] = all_bytes(WRITTEN, raw)
