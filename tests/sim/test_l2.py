@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import images_of
+from specimens import built
 
 from pytest_roofline import Shape
 from pytest_roofline.bench import ncu as counters
-from pytest_roofline.bench.modelled import Models
 from pytest_roofline.bench.ncu import Counters
 from pytest_roofline.errors import CountersError
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model.l2 import LINE, Cache, Dram, Sweep, whole_grid
+from pytest_roofline.model.models import Models
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import POISON
 from pytest_roofline.run.gpu.child import Counted
 from pytest_roofline.sim.device import SimDevice
@@ -96,11 +98,12 @@ def test_the_whole_grid_is_read_off_a_few_blocks():
 
 @pytest.fixture(scope="module")
 def modelled():
-    """``modelled(suite, variant, shape, gpu, state)``: the floor."""
+    """``modelled(suite, variant, shape, gpu, state)``: the speed of light."""
     models = {}
 
     def run(suite, variant, shape, name, state):
-        found, _ = models.setdefault(name, Models(suite, gpu(name))).floor(variant, shape, state)
+        case = Case(variant, shape, suite)
+        found, _ = models.setdefault(name, Models(gpu_named(name))).sol(case, state)
         return found
 
     return run
@@ -134,7 +137,7 @@ def assert_agree(floor, counted, rows):
 def test_the_model_against_what_an_h200_counted(modelled, suite, name, rows, state):
     """Each variant of the plain suite, cold and warm, against counters of 2026-11-30 (driver 580.159.04)."""
     variant = suite.variant(name)
-    shape = Shape(M=rows, N=variant.operator.default_shape.N)
+    shape = Shape(M=rows, N=variant.operator.default.N)
     (launches,) = (
         case["launches"]
         for case in SAVED["cases"]
@@ -145,35 +148,36 @@ def test_the_model_against_what_an_h200_counted(modelled, suite, name, rows, sta
 
 
 @pytest.fixture(scope="module")
-def hardware(roofline_session):
+def hardware(roofline_parts):
     """(variant, rows, state) -> ncu's counters of each launch, all from one run under ncu."""
-    if roofline_session.missing:
-        pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
-    suite, arch = roofline_session.suite, roofline_session.cuda.arch
+    if roofline_parts.devices.missing:
+        pytest.skip(f"not checked: no CUDA device ({roofline_parts.devices.missing})")
+    suite, device = roofline_parts.suite, roofline_parts.devices.cuda
     cases = [
-        Counted(variant, Shape(M=rows, N=variant.operator.default_shape.N), state, images_of(suite, variant, arch))
+        Counted(built(suite, variant.name, device.gpu, M=rows, N=variant.operator.default.N), state)
         for variant in map(suite.variant, PLAIN)
         for rows in ROWS
         for state in ("cold", "warm")
     ]
     try:
-        found = counters.count(counters.find(), suite.root / "suite.py", cases, roofline_session.cuda.index)
+        found = counters.count(counters.find(), suite.file, cases, device.index)
     except CountersError as error:
         pytest.skip(f"not checked: {error}")
-    return {(c.variant.name, c.shape.M, c.state): launches for c, launches in zip(cases, found, strict=True)}
+    of = [(c.build.plan.case.variant.name, c.build.plan.shape.M, c.state) for c in cases]
+    return dict(zip(of, found, strict=True))
 
 
 @pytest.mark.parametrize("state", ["cold", "warm"])
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", PLAIN)
-def test_the_model_against_the_hardware(cuda_device, roofline_session, hardware, name, rows, state):
+def test_the_model_against_the_hardware(cuda_device, roofline_parts, hardware, name, rows, state):
     """The same on this machine's GPU, now."""
     if cuda_device.name != "NVIDIA H200":
         pytest.skip(f"not checked: the model was held against an H200's counters, this is {cuda_device.name}")
-    variant = roofline_session.suite.variant(name)
-    shape = Shape(M=rows, N=variant.operator.default_shape.N)
-    floor, _ = roofline_session.models.floor(variant, shape, state)
-    assert_agree(floor, hardware[name, rows, state], rows)
+    variant = roofline_parts.suite.variant(name)
+    case = Case(variant, Shape(M=rows, N=variant.operator.default.N), roofline_parts.suite)
+    sol, _ = roofline_parts.models.sol(case, state)
+    assert_agree(sol, hardware[name, rows, state], rows)
 
 
 def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, suite):
@@ -186,10 +190,10 @@ def test_the_second_read_of_n2_is_free_on_an_rtx_4090(modelled, suite):
 
 def test_few_rows_stay_in_the_cache(modelled, suite, variant):
     """At 32 rows nothing goes to DRAM when warm; cold, every input is read once and nothing is written yet."""
-    shape = Shape(M=32, N=variant.operator.default_shape.N)
+    shape = Shape(M=32, N=variant.operator.default.N)
     assert modelled(suite, variant, shape, "h200", "warm").dram == Dram(0, 0)
     cold = modelled(suite, variant, shape, "h200", "cold").dram
-    of_rows = sum(array.by_row for array in variant.operator.inputs)
+    of_rows = sum(array.dims == ("M", "N") for array in variant.operator.inputs)
     assert 4 * of_rows <= cold.read / (shape.M * shape.N) < 4 * of_rows + 0.2
     assert cold.written == 0
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pytest_roofline.run.check import images_of
+from specimens import built
 
-from pytest_roofline import Shape
 from pytest_roofline.bench import ncu as counters
-from pytest_roofline.declare.suite import lacking
 from pytest_roofline.errors import CountersError
 from pytest_roofline.run.gpu.child import Counted
+from pytest_roofline.run.plan import LackingError
 
 COLUMNS = (8193, 9999, 16384, 65536, 152064, 262143)
 ROWS = 4096
@@ -17,23 +16,24 @@ MOST = 8.2  # N bytes a row: x read once, y written once, and the weight
 
 
 @pytest.fixture(scope="module")
-def counted(roofline_session):
+def counted(roofline_parts):
     """(variant, columns) -> ncu's counters of its launch from a cold cache, all from one run under ncu."""
-    if roofline_session.missing:
-        pytest.skip(f"not checked: no CUDA device ({roofline_session.missing})")
-    suite, device = roofline_session.suite, roofline_session.cuda
+    if roofline_parts.devices.missing:
+        pytest.skip(f"not checked: no CUDA device ({roofline_parts.devices.missing})")
+    suite, device = roofline_parts.suite, roofline_parts.devices.cuda
     cases = []
     for name in ("n8", "s8", "s9"):
         for columns in COLUMNS:
-            variant, shape = suite.variant(name), Shape(M=ROWS, N=columns)
-            if missing := lacking(variant, shape, device.gpu):
-                pytest.skip(f"not checked: {device.name} lacks {missing}")
-            cases.append(Counted(variant, shape, "cold", images_of(suite, variant.at(shape, device.gpu), device.arch)))
+            try:
+                cases.append(Counted(built(suite, name, device.gpu, M=ROWS, N=columns), "cold"))
+            except LackingError as error:
+                pytest.skip(f"not checked: {error}")
     try:
-        found = counters.count(counters.find(), suite.root / "suite.py", cases, device.index)
+        found = counters.count(counters.find(), suite.file, cases, device.index)
     except CountersError as error:
         pytest.skip(f"not checked: {error}")
-    return {(case.variant.name, case.shape.N): launches for case, launches in zip(cases, found, strict=True)}
+    of = [case.build.plan.case for case in cases]
+    return {(one.variant.name, one.shape.N): launches for one, launches in zip(of, found, strict=True)}
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

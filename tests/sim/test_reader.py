@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 from finding_run import kernel
-from pytest_roofline.run.check import check
+from specimens import built
 
-from pytest_roofline import Shape
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.ptx.reader import parse
 from pytest_roofline.build.ptx.syntax import Imm, Label, Loc, Mem, Not, Pair, Reg, Sym, Vec
 from pytest_roofline.build.source import Source
 from pytest_roofline.hardware.gpus import GPUS
+from pytest_roofline.run.run import check
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
 from pytest_roofline.sim.isa.translate import translate
@@ -317,6 +317,6 @@ def test_every_instruction_that_is_not_simulated_is_told():
 def test_a_variant_runs_as_compiled_for_each_gpu(suite, name):
     """NVRTC writes parameters and more in another way for each architecture: none of them is left out."""
     try:
-        check(SimDevice(name), suite, suite.variant("n4"), Shape(M=4, N=1024))
+        check(SimDevice(name), built(suite, "n4", name, M=4, N=1024))
     except UnsupportedError as error:  # elsewhere that is a skip
         pytest.fail(str(error))

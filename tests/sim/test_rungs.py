@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import Job, images_of
 
 from pytest_roofline import Shape
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.hardware.dtypes import FLOATS
 from pytest_roofline.model.work import count
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
+from pytest_roofline.sanitize.checks import images_of
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe.traffic import by_buffer, exponentials, instructions
 
@@ -25,7 +28,7 @@ MERGES = 2 * ROUNDS * (BLOCK + WARP)
 # which is two, and divide. s4 summarises four with four exponentials and merges the group with two.
 EXPONENTIALS = {"s1": 2.0, "s2": 3.0, "s3": 3.0, "s4": 2.5}
 # Bytes a row as a multiple of N, where it is not 8.
-LEDGER = {"n1": 12, "n2": 12, "s1": 16, "s2": 12, "a1": 20, "a2": 16}
+MOVED = {"n1": 12, "n2": 12, "s1": 16, "s2": 12, "a1": 20, "a2": 16}
 LONG_ROWS = [Shape(M=2, N=n) for n in (8193, 9999, 65536, 152064, 262143)] + [Shape(M=2, N=60000, dtype="bfloat16")]
 SPLIT = Shape(M=4, N=60000)  # over a cluster of blocks in n8, s8, s9 and a2, and in the second launch of a1
 
@@ -47,66 +50,67 @@ def counted(simulator, suite):
 
     def run(variant, shape, device=None):
         device = device or simulator
-        job = Job(device, suite, variant, shape)
+        run = Run(device, Build.of(Plan(Case(variant, shape, suite), device.gpu)))
         device.take_launches()
-        job.run()
+        run.run()
         device.synchronize()
         return device.take_launches()
 
     return run
 
 
-def of_array(variant, launches, name):
-    """Counts of the accesses to the array ``name`` of ``variant``, over all launches."""
+def of_array(plan, launches, name):
+    """Counts of the accesses to the array ``name``, over all launches of ``plan``."""
     buffers = by_buffer(launches)
     found = []
-    for launch in variant.launches:
+    for launch in plan.launches:
         if name in launch.args:
             prefix = f"argument {launch.args.index(name)} of {launch.kernel} ("
             found += [counts for buffer, counts in buffers.items() if buffer.startswith(prefix)]
     return found
 
 
-def crossed(variant, launches):
-    """Bytes of all accesses to the arrays that are in the ledger, by array."""
-    names = dict.fromkeys(name for launch in variant.launches for name in (*launch.reads, *launch.writes))
-    return {name: sum(counts.bytes for counts in of_array(variant, launches, name)) for name in names}
+def crossed(plan, launches):
+    """Bytes of all accesses to the arrays that are among the bytes moved, by array."""
+    names = dict.fromkeys(name for launch in plan.launches for name in (*launch.reads, *launch.writes))
+    return {name: sum(counts.bytes for counts in of_array(plan, launches, name)) for name in names}
 
 
-def test_the_bytes_counted_are_the_ledger(counted, simulator, variant):
+def test_the_bytes_counted_are_the_bytes_moved(counted, simulator, suite, variant):
     """Each array crosses the memory interface exactly as often as the declaration says, to the byte."""
-    shape = Shape(M=ROWS, N=variant.operator.default_shape.N)
-    launches = counted(variant, shape)
-    total = sum(crossed(variant.at(shape, simulator.gpu), launches).values())
-    assert total == variant.at(shape, simulator.gpu).ledger_bytes(shape)
-    assert total == LEDGER.get(variant.name, 8) * ROWS * shape.N
+    shape = Shape(M=ROWS, N=variant.operator.default.N)
+    plan = Plan(Case(variant, shape, suite), simulator.gpu)
+    total = sum(crossed(plan, counted(variant, shape)).values())
+    assert total == plan.bytes_moved
+    assert total == MOVED.get(variant.name, 8) * ROWS * shape.N
 
 
 @pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
 @pytest.mark.parametrize("name", ["n8", "s8", "s9", "a2"])
 def test_a_split_row_is_read_and_written_once(counted, clusters, suite, name, shape):
     """A row in the shared memory of a cluster, or in its registers: each byte of each array crosses once, at any N."""
-    variant = suite.variant(name).at(shape, clusters.gpu)
-    assert variant.launches[0].cluster > 1 or name == "a2"
-    found = crossed(variant, counted(variant, shape, clusters))
-    assert set(found) == {*variant.launches[0].reads, *variant.launches[0].writes}
+    plan = Plan(Case(suite.variant(name), shape, suite), clusters.gpu)
+    assert plan.launches[0].cluster > 1 or name == "a2"
+    found = crossed(plan, counted(suite.variant(name), shape, clusters))
+    assert set(found) == {*plan.launches[0].reads, *plan.launches[0].writes}
     assert set(found.values()) == {shape.M * shape.N * (4 if shape.dtype == "float32" else 2)}
 
 
 def test_rows_wait_for_their_turn_in_s9(clusters, suite):
     """The wait of a row is its turn times the length of one: none in the first turn, or where one takes no time."""
     shape = Shape(M=8, N=20000)
-    fixed = suite.variant("s9").at(shape, clusters.gpu)
+    shipped = suite.variant("s9")
+    (fixed,) = shipped.configured(shape, clusters.gpu)
 
     def executed(rows, cycles):
         turns = {"ROWS_A_TURN": str(rows), "TURN_CYCLES": str(cycles)}
-        defines = tuple((name, turns.get(name, value)) for name, value in fixed.launches[0].defines)
-        variant = replace(fixed, launches=(replace(fixed.launches[0], defines=defines),))
-        job = Job(clusters, suite, variant, shape, images=images_of(suite, variant, clusters.arch))
+        defines = tuple((name, turns.get(name, value)) for name, value in fixed.defines)
+        variant = replace(shipped, launches=(replace(fixed, defines=defines),))
+        run = Run(clusters, Build.of(Plan(Case(variant, shape, suite), clusters.gpu)))
         clusters.take_launches()
-        job.run()
+        run.run()
         clusters.synchronize()
-        job.verify()
+        run.verify()
         return sum(instructions(clusters.take_launches()).values())
 
     cycles = 6400
@@ -123,10 +127,10 @@ def test_waiting_is_no_work(clusters, suite):
     """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
     shape = Shape(M=32, N=152064)
     try:
-        (waiting,), _ = count(suite, suite.variant("s9"), shape, clusters.gpu)
+        (waiting,), _ = count(Build.of(Plan(Case(suite.variant("s9"), shape, suite), clusters.gpu)))
     except NotCheckedError as error:
         pytest.fail(str(error))  # or it would be a skip
-    (plain,), _ = count(suite, suite.variant("s8"), shape, clusters.gpu)
+    (plain,), _ = count(Build.of(Plan(Case(suite.variant("s8"), shape, suite), clusters.gpu)))
     assert waiting.uniform
     assert waiting.buffers == plain.buffers
     assert waiting.special == plain.special
@@ -139,7 +143,7 @@ def test_float4_takes_a_quarter_of_the_instructions(counted, suite, scalar, vect
 
     def requests(name):
         variant = suite.variant(name)
-        buffers = by_buffer(counted(variant, Shape(M=ROWS, N=variant.operator.default_shape.N)))
+        buffers = by_buffer(counted(variant, Shape(M=ROWS, N=variant.operator.default.N)))
         return sum(counts.requests for buffer, counts in buffers.items() if buffer != "shared")
 
     assert 4 * requests(vector) == requests(scalar)
@@ -149,7 +153,7 @@ def test_exponentials_are_counted_and_explained(counted, suite):
     """Two exponentials an element for s1, three for s2 and s3, two and a half for s4, and those of the reduction."""
     for name, each in EXPONENTIALS.items():
         variant = suite.variant(name)
-        columns = variant.operator.default_shape.N
+        columns = variant.operator.default.N
         reduction = 0 if name == "s1" else MERGES
         assert exponentials(counted(variant, Shape(M=ROWS, N=columns))) == ROWS * (each * columns + reduction), name
 
@@ -165,7 +169,9 @@ def test_it_is_fast_enough_to_be_used(simulator, suite, staged, rows, each, trie
     """
     variants = [variant for variant in suite.variants if (variant.name in ("n8", "s8", "s9")) == staged]
     seconds = each * len(variants)
-    jobs = [Job(simulator, suite, variant, Shape(M=rows, N=variant.operator.default_shape.N)) for variant in variants]
+    shapes = [Shape(M=rows, N=variant.operator.default.N) for variant in variants]
+    builds = [Build.of(Plan(Case(v, s, suite), simulator.gpu)) for v, s in zip(variants, shapes, strict=True)]
+    jobs = [Run(simulator, build) for build in builds]
     took = []
     for _ in range(1 + tries):  # the first one translates
         begin = time.process_time()  # of this process: what else the machine does is not the simulator's time
@@ -181,16 +187,16 @@ def test_it_is_fast_enough_to_be_used(simulator, suite, staged, rows, each, trie
 @pytest.mark.parametrize("columns", [33, 1000, None], ids=str)
 def test_the_second_schedule_gives_the_same_bits(suite, variant, columns):
     """Highest block of code first, last chunk first, lanes reversed: the same result, bit for bit, and no finding."""
-    shape = Shape(M=8, N=columns or variant.operator.default_shape.N)
+    shape = Shape(M=8, N=columns or variant.operator.default.N)
     if variant.broken_limit(shape):
         shape = Shape(M=8, N=columns + 4 - columns % 4)
     outputs = []
     for reverse in (False, True):
         device = SimDevice(reverse=reverse)
-        job = Job(device, suite, variant, shape)
-        job.run()
+        run = Run(device, Build.of(Plan(Case(variant, shape, suite), device.gpu)))
+        run.run()
         assert device.take_findings() == ()
-        outputs.append(device.download(job.outputs["y"]))
+        outputs.append(device.download(run.arrays["y"]))
     np.testing.assert_array_equal(*[output.view(np.uint32) for output in outputs])
 
 
@@ -198,7 +204,7 @@ def cases_of(suite, shape):
     return [variant for variant in suite.variants if not variant.broken_limit(shape)]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_second_schedule_gives_the_same_bits_on_clusters(suite, dtype):
     """Blocks of a cluster, too, may run in any order: the same result, bit for bit, and no finding."""
     shape = Shape(M=SPLIT.M, N=SPLIT.N, dtype=dtype)
@@ -206,10 +212,10 @@ def test_the_second_schedule_gives_the_same_bits_on_clusters(suite, dtype):
         outputs = []
         for reverse in (False, True):
             device = SimDevice("h200", reverse=reverse)
-            job = Job(device, suite, variant, shape)
-            job.run()
+            run = Run(device, Build.of(Plan(Case(variant, shape, suite), device.gpu)))
+            run.run()
             assert device.take_findings() == ()
-            outputs.append(device.download(job.outputs["y"]).tobytes())
+            outputs.append(device.download(run.arrays["y"]).tobytes())
         assert outputs[0] == outputs[1], variant.name
 
 
@@ -220,6 +226,6 @@ def test_variants_are_free_of_races_under_both_schedules(suite, variant, volatil
         if not variant.broken_limit(shape):
             for reverse in (False, True):
                 device = SimDevice("h200", reverse=reverse)
-                images = images_of(suite, variant.at(shape, device.gpu), device.arch, volatile)
-                Job(device, suite, variant, shape, images=images).run()
+                plan = Plan(Case(variant, shape, suite), device.gpu)
+                Run(device, Build(plan, images_of(plan, volatile))).run()
                 assert device.take_findings() == ()

@@ -7,21 +7,18 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pytest_roofline.run.check import gpu_of, images_of
 
-from pytest_roofline.errors import CompileError
-from pytest_roofline.testing.cases import specimens
+from pytest_roofline.errors import RooflineError
+from pytest_roofline.testing.statics import builds
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_ahead(request, suite):
-    """One image for each variant and architecture among the selected tests."""
+    """The images of each variant and architecture among the selected tests."""
 
     def compile_one(case):
-        variant, arch = case
-        for fixed, _ in specimens(suite, variant, gpu_of(arch)):
-            with contextlib.suppress(CompileError):  # its own test says so
-                images_of(suite, fixed, arch)
+        with contextlib.suppress(RooflineError):  # its own test says so
+            list(builds(suite, *case))
 
     of = [getattr(item, "callspec", None) for item in request.session.items]
     cases = {

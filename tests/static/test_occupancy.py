@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from pytest_roofline.run.check import images_of
+from specimens import specimens
 
 from pytest_roofline import Suite, Variant
-from pytest_roofline.build.ptxas import of_kernel
-from pytest_roofline.hardware.gpus import GPUS, gpu
+from pytest_roofline.hardware.gpus import GPUS, gpu_named
 from pytest_roofline.hardware.occupancy import occupancy
 from pytest_roofline.hardware.resources import Resources
-from pytest_roofline.testing.cases import specimens
+from pytest_roofline.run.build import Build
 
 
 def needs(registers: int, shared: int = 0, barriers: int = 1) -> Resources:
@@ -54,10 +53,10 @@ def test_blocks_worked_by_hand(
     name: str, threads: int, registers: int, static: int, dynamic: int, blocks: int, limit: str
 ) -> None:
     """Blocks, warps, share of the warp slots and the limiting resource are those worked out by hand."""
-    found = occupancy(needs(registers, static), threads, dynamic, gpu(name))
+    found = occupancy(needs(registers, static), threads, dynamic, gpu_named(name))
     warps = blocks * -(-threads // 32)
     assert (found.blocks, found.warps, found.limited_by, found.why) == (blocks, warps, limit, "")
-    assert found.fraction == pytest.approx(warps * 32 / gpu(name).threads_per_sm)
+    assert found.fraction == pytest.approx(warps * 32 / gpu_named(name).threads_per_sm)
 
 
 @pytest.mark.parametrize("name", GPUS)
@@ -74,7 +73,7 @@ def test_registers_follow_the_formula_of_the_specification(name: str) -> None:
 )
 def test_barriers_limit_from_hopper_on(name: str, barriers: int, blocks: int, limit: str) -> None:
     """An SM has 64 named barriers on sm_90 and 24 on sm_120; before sm_90 they do not count."""
-    found = occupancy(needs(32, barriers=barriers), 256, 0, gpu(name))
+    found = occupancy(needs(32, barriers=barriers), 256, 0, gpu_named(name))
     assert (found.blocks, found.limited_by) == (blocks, limit)
 
 
@@ -92,7 +91,7 @@ def test_barriers_limit_from_hopper_on(name: str, barriers: int, blocks: int, li
 )
 def test_a_block_that_can_not_run(name: str, threads: int, registers: int, dynamic: int, limit: str, said: str) -> None:
     """0 blocks stand for an impossible launch, with the resource, what was asked and what the gpu has."""
-    found = occupancy(needs(registers), threads, dynamic, gpu(name))
+    found = occupancy(needs(registers), threads, dynamic, gpu_named(name))
     assert (found.blocks, found.warps, found.fraction, found.limited_by) == (0, 0, 0.0, limit)
     assert said in found.why
 
@@ -101,28 +100,24 @@ def test_a_block_that_can_not_run(name: str, threads: int, registers: int, dynam
 def test_grid_fill_of_2048_rows_on_an_rtx_4090(blocks: int, fill: float) -> None:
     """2048 rows fill 128 SMs with 6 blocks each 2.67 times, and with 4 blocks each 4.00 times."""
     registers = {6: 40, 4: 52}[blocks]  # of the reference implementation's n1, first launch, and n3
-    found = occupancy(needs(registers, 32), 256, 0, gpu("rtx4090"))
-    assert round(2048 / (gpu("rtx4090").sms * found.blocks), 2) == fill
+    found = occupancy(needs(registers, 32), 256, 0, gpu_named("rtx4090"))
+    assert round(2048 / (gpu_named("rtx4090").sms * found.blocks), 2) == fill
 
 
 def test_every_launch_fits_every_gpu(suite: Suite, variant: Variant) -> None:
     """Each kernel of the suite, as compiled for it, can run on each gpu of the table."""
     for target in GPUS.values():
-        for fixed, shape in specimens(suite, variant, target):
-            images = images_of(suite, fixed, target.arch)
-            for launch in fixed.launches:
-                image = images[fixed.source_of(launch)]
-                found = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, target)
-                assert found.blocks >= 1, (launch.kernel, target.name, shape, found.why)
+        for plan in specimens(suite, variant, target):
+            for launch in Build.of(plan).launches:
+                assert launch.occupancy.blocks >= 1, (launch.planned.kernel, target.name, plan.shape)
 
 
 def test_the_driver_agrees(cuda_device, suite, variant):
     """On a GPU the occupancy computed from ptxas's report and the gpu's limits is the driver's own answer."""
-    for fixed, _ in specimens(suite, variant, cuda_device.gpu):
-        images = images_of(suite, fixed, cuda_device.arch)
-        for launch in fixed.launches:
-            image = images[fixed.source_of(launch)]
-            computed = occupancy(of_kernel(image, launch.kernel), launch.threads, launch.shared, cuda_device.gpu)
-            kernel = cuda_device.load(image, launch.kernel)
-            cuda_device.allow_shared(kernel, launch.shared)
-            assert computed.blocks == cuda_device.driver_occupancy(kernel, launch.threads, launch.shared) > 0
+    for plan in specimens(suite, variant, cuda_device.gpu):
+        for launch in Build.of(plan).launches:
+            planned = launch.planned
+            kernel = cuda_device.load(launch.image, planned.kernel)
+            cuda_device.allow_shared(kernel, planned.shared)
+            said = cuda_device.driver_occupancy(kernel, planned.threads, planned.shared)
+            assert launch.occupancy.blocks == said > 0

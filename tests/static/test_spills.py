@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from pytest_roofline.build.static import check_resources
-from pytest_roofline.run.check import images_of
+from specimens import specimens
 
 from pytest_roofline import Shape
+from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.static import ARCHITECTURES, check_accesses, check_resources, gpu_of
 
 SHORT = [  # each spilled before its rule
     ("n8", Shape(M=72, N=78544), "h200"),  # vectors kept by 384 threads in four blocks an SM
@@ -35,8 +39,15 @@ SHORT = [  # each spilled before its rule
 @pytest.mark.parametrize(("name", "shape", "on"), SHORT, ids=str)
 def test_nothing_spills_where_registers_are_short(suite, name, shape, on):
     """Stack frame, spill stores and spill loads are 0 bytes."""
-    target = gpu(on)
-    fixed = suite.variant(name).at(shape, target)
-    images = images_of(suite, fixed, target.arch)
-    for launch in fixed.launches:
-        check_resources(launch, images[fixed.source_of(launch)])
+    for launch in Build.of(Plan(Case(suite.variant(name), shape, suite), gpu_named(on))).launches:
+        check_resources(launch)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_nothing_spills_at_any_specimen(suite, variant, arch):
+    """The same in every way in which the variants are compiled for the shapes of specimens.py."""
+    for plan in specimens(suite, variant, gpu_of(arch)):
+        build = Build.of(plan)
+        for launch in build.launches:
+            check_resources(launch)
+            check_accesses(build, launch)
