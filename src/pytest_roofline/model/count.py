@@ -26,6 +26,7 @@ from .work import SAMPLE, Work, added, sample_of, work_of
 
 SPARSE_ABOVE = 2**20  # bytes: only what the counted blocks touch is kept
 FULL_ELEMENTS = 2**22  # of a shape that is counted in full, where blocks differ
+FULL_BLOCKS = 2**20  # of a grid likewise
 ITEMS = 17  # different items of the inputs, repeated; no divisor of the usual numbers of them
 SAMPLE_STEPS = 100_000  # blocks of code that a few units may run: some seconds
 
@@ -70,11 +71,14 @@ def count(build: Build) -> Counted:
             return _count_some(build, units, tail=True)
         except UnlikeError as unlike:
             why = str(unlike)
-    if plan.largest > FULL_ELEMENTS:
-        raise NotCheckedError(
-            f"{plan.case} can't be counted: {why}, and it has too many elements to run all blocks: {plan.largest}, "
-            f"{FULL_ELEMENTS} at most"
-        )
+    for size, most, what in (
+        (plan.largest, FULL_ELEMENTS, "elements"),
+        (max(launch.blocks for launch in plan.launches), FULL_BLOCKS, "blocks"),
+    ):
+        if size > most:
+            raise NotCheckedError(
+                f"{plan.case} can't be counted: {why}, and it has too many {what} to run all blocks: {size}, {most} at most"
+            )
     return _count_all(build)
 
 

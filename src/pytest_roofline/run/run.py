@@ -40,6 +40,7 @@ class Run(Held):
         items: int | None = None,
         units: list[int] | None = None,
     ) -> None:
+        self._given = inputs
         self.units = units_to_run(device, build) if units is None else units
         # Of a sampled run: the number of a launch, a unit, and what was written to each output when it had run.
         self.history: list[tuple[int, int, dict[str, np.ndarray]]] = []
@@ -88,8 +89,8 @@ class Run(Held):
             return
         for array in self.operator.outputs:
             first = self._first_written(array.name)
-            step = first[1] - first[0]
-            if first[2] - first[1] != step:
+            step = first.get(1, 0) - first.get(0, 0)
+            if not {*range(LEAD)} <= {*first} or first[2] - first[1] != step:
                 continue
             for unit, at in first.items():
                 off = at - (first[0] + unit * step)
@@ -100,19 +101,29 @@ class Run(Held):
                     )
 
     def _first_written(self, name: str) -> dict[int, int]:
-        """By unit, the first element of an output that it wrote and no other unit had, in the launch that writes it."""
+        """By unit, the first element of an output that it wrote and no other unit had, in the launch that writes it.
+
+        A unit that writes nothing at all, at the end of a grid that is larger than it need be, is not among them.
+        """
         before, found, writer = np.zeros(0, np.int64), {}, -1
         for number, unit, written in self.history:
             new = np.setdiff1d(written[name], before, assume_unique=True)
             before, writer = written[name], number if new.size and writer < 0 else writer
             if number == writer:
-                if not new.size:
+                if new.size:
+                    found[unit] = int(new[0])
+                elif self._writes(unit, name):
                     raise WrongAnswerError(
                         f"unit {unit} of the grid wrote nothing to {name} that others had not written; is an offset "
                         "computed in 32 bits?"
                     )
-                found[unit] = int(new[0])
         return found
+
+    def _writes(self, unit: int, name: str) -> bool:
+        """Whether a unit that runs alone, on arrays of its own, writes to an output."""
+        alone = Run(self.device, self.build, self._given, self.scalars, units=[unit])
+        alone.run()
+        return alone.written()[name].size > 0
 
 
 def units_to_run(device: Device, build: Build) -> list[int] | None:
