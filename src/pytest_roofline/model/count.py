@@ -77,7 +77,8 @@ def count(build: Build) -> Counted:
     ):
         if size > most:
             raise NotCheckedError(
-                f"{plan.case} can't be counted: {why}, and it has too many {what} to run all blocks: {size}, {most} at most"
+                f"{plan.case} can't be counted: {why}, and it has too many {what} to run all blocks: {size}, {most} at "
+                "most"
             )
     return _count_all(build)
 
