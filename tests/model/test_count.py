@@ -22,7 +22,7 @@ RTX4090 = gpu_named("rtx4090")
 
 def counted_in_full(build):
     device = counting_device(build)
-    run = Run(device, build)
+    run = Run(device, build, whole=True)
     run.run()
     device.synchronize()
     return [
@@ -252,6 +252,9 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(kernel):
     assert not work.uniform
     assert work.buffers["x"].lanes == 64 * 65 // 2
     assert counted.accuracy.values == 64 * 64
+    (many,) = count(kernel(TRIANGLE, LOWER, launch, M=2**15, N=64)).works
+    assert many.executed == 2**15, "all of them, though a check would run some"
+    assert many.buffers["x"].lanes == 64 * 65 // 2 + (2**15 - 64) * 64
     with pytest.raises(NotCheckedError, match=r"blocks of triangle do different work, .*: 8388608, 4194304 at most"):
         count(kernel(TRIANGLE, LOWER, launch, M=4096, N=2048))
 

@@ -92,7 +92,7 @@ def counting_device(build: Build) -> SimDevice:
 
 def _count_all(build: Build) -> Counted:
     device = counting_device(build)
-    run = Run(device, build)
+    run = Run(device, build, whole=True)
     run.run()
     device.synchronize()
     launches = device.take_launches()

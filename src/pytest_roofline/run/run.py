@@ -26,7 +26,8 @@ WRAP = 2**32  # bytes and elements by which an offset in 32 bits goes wrong
 class Run(Held):
     """A build on a device, with inputs uploaded and outputs in their initial state.
 
-    ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a very large case.
+    ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a large case unless
+    it is to be run ``whole``.
     The other parameters are those of :class:`~pytest_roofline.run.held.Held`.
     """
 
@@ -39,9 +40,10 @@ class Run(Held):
         guard: int = GUARD,
         items: int | None = None,
         units: list[int] | None = None,
+        whole: bool = False,
     ) -> None:
         self._given = inputs
-        self.units = units_to_run(device, build) if units is None else units
+        self.units = units if whole or units is not None else units_to_run(device, build)
         # Of a sampled run: the number of a launch, a unit, and what was written to each output when it had run.
         self.history: list[tuple[int, int, dict[str, np.ndarray]]] = []
         super().__init__(device, build, inputs, scalars, guard, items)
