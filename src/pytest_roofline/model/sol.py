@@ -59,7 +59,7 @@ class LaunchSol:
 
 @dataclass(frozen=True)
 class SpeedOfLight:
-    """A variant at a shape on a gpu, from a "cold" or a "warm" L2 cache."""
+    """A variant at a shape on a GPU, from a "cold" or a "warm" L2 cache."""
 
     facts: Facts
     state: str
@@ -84,11 +84,11 @@ class SpeedOfLight:
 
 
 def speed_of_light(facts: Facts, works: Sequence[Work], state: str) -> SpeedOfLight:
-    """The floor of the launches ``works`` on the gpu of ``facts``."""
+    """The speed of light of the launches ``works`` on the GPU of ``facts``."""
     moved: Sequence[Dram | None] = [None] * len(works)
     if all(work.dense for work in works):
         in_flight = [max(1, facts.plan.gpu.sms * figure.occupancy.blocks) for figure in facts.build.launches]
-        sweeps = [Sweep(work.touched, work.blocks, many) for work, many in zip(works, in_flight, strict=True)]
+        sweeps = [Sweep(work.touched or (), work.blocks, many) for work, many in zip(works, in_flight, strict=True)]
         moved = dram(sweeps, facts.plan.gpu, state == "warm")
     launches = [LaunchSol(work, of, limits(work, of, facts.plan.gpu)) for work, of in zip(works, moved, strict=True)]
     return SpeedOfLight(facts, state, tuple(launches))
