@@ -43,7 +43,7 @@ def test_the_gate_passes_fails_and_names(faked):
 def test_c49_only_what_was_left_out_on_purpose_is_forgiven(faked):
     """A new benchmark, and one that was selected and gave no time, fail; a deselected one and one by id do not."""
     assert gate(faked, "-k", "n3-1x3584").ret == 0
-    assert gate(faked, "test_perf.py::test_variant[n3-1x3584]").ret == 0
+    assert gate(faked, "test_perf.py::test_time[n3-1x3584]").ret == 0
     result = gate(faked, "-k", "n3-1x3584 or s3-1x2048 or n3-32x3584")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["no baseline *n3-32x3584*"])

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import Job
+from specimens import built
 
-from pytest_roofline import Shape
+from pytest_roofline.bench.measured import Copy
 from pytest_roofline.bench.placement import Placements
+from pytest_roofline.run.run import Run
 
 QUICK = "--benchmark-max-time=0.2"
 ONE = ("-k", "n4-2048x3584 or n1-2048x3584", QUICK)
@@ -83,7 +84,7 @@ def test_c49_a_renamed_test_fails_the_gate(measured):
 
     def rename(data):
         for bench in data["benchmarks"]:
-            bench["fullname"] = bench["fullname"].replace("test_variant", "test_old")
+            bench["fullname"] = bench["fullname"].replace("test_time", "test_old")
 
     edit(measured, rename)
     assert measured.run(*ONE, "--benchmark-compare").ret == 0
@@ -114,7 +115,7 @@ def test_warm_is_declared_and_recorded(measured):
     measured.run("-k", "n4-32x3584", "--roofline-state=warm", "--benchmark-json=warm.json")
     (warm,) = json.loads((measured.path / "warm.json").read_text())["benchmarks"]
     runs = json.loads(measured.baseline.read_text())["benchmarks"]
-    (cold,) = [bench for bench in runs if bench["name"] == "test_variant[n4-32x3584]"]
+    (cold,) = [bench for bench in runs if bench["name"] == "test_time[n4-32x3584]"]
     assert (cold["extra_info"]["state"], warm["extra_info"]["state"]) == ("cold", "warm")
     assert warm["stats"]["median"] < cold["stats"]["median"]
 
@@ -135,10 +136,11 @@ def test_c44_a_broken_clock_leaves_no_number(cuda_device, empty_project):
     empty_project.pytester.makeconftest(
         """
         import pytest
+from specimens import built
 
         @pytest.fixture(autouse=True)
-        def milliseconds(roofline_session):
-            clock = roofline_session.stopwatch.timer.clock
+        def milliseconds(roofline_parts):
+            clock = roofline_parts.clock.stopwatch.timer.clock
             true = clock.seconds
             clock.seconds = lambda start, end: true(start, end) * 1e3
             yield
@@ -153,28 +155,28 @@ def test_c44_a_broken_clock_leaves_no_number(cuda_device, empty_project):
     assert not left.exists() or "median" not in left.read_text()
 
 
-def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_session):
+def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_parts):
     """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
-    watch = roofline_session.stopwatch
+    watch = roofline_parts.clock.stopwatch
 
     def work():
         cuda_device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
 
-    assert watch.sample(lambda: work, "cold") == pytest.approx(2e-3, rel=0.02)
+    assert watch.sample(Copy(work), "cold") == pytest.approx(2e-3, rel=0.02)
 
 
-def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_session):
+def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_parts):
     """A cold sample of one row is far shorter than the flush that precedes it."""
-    watch, job = roofline_session.stopwatch, Job(cuda_device, suite, suite.variant("n4"), Shape(M=1, N=3584))
+    watch, job = roofline_parts.clock.stopwatch, Run(cuda_device, built(suite, "n4", cuda_device.gpu, M=1, N=3584))
 
-    rows = [watch.sample(lambda: job.run, "cold") for _ in range(11)]
-    flushes = [watch.sample(lambda: watch._flush, "warm") for _ in range(11)]
+    rows = [watch.sample(Copy(job.run), "cold") for _ in range(11)]
+    flushes = [watch.sample(Copy(watch._flush), "warm") for _ in range(11)]
     assert max(rows) < min(flushes) / 3
 
 
 def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
     """Each sample runs at another place on the same inputs, and its output there is right."""
-    job = Job(cuda_device, suite, suite.variant("s1"), Shape(M=16, N=1000))
+    job = Run(cuda_device, built(suite, "s1", cuda_device.gpu, M=16, N=1000))
     series = Placements(cuda_device, job)
     places = set()
     for _ in range(8):
@@ -186,7 +188,7 @@ def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
 
 def test_a_kernel_is_loaded_once(cuda_device, suite):
     """Two jobs of a variant share one copy of its code."""
-    first, second = (Job(cuda_device, suite, suite.variant("n3"), Shape(M=1, N=64)) for _ in range(2))
+    first, second = (Run(cuda_device, built(suite, "n3", cuda_device.gpu, M=1, N=64)) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
 
 
@@ -194,7 +196,7 @@ def test_a_gate_with_no_saved_run_fails(cuda_device, empty_project):
     """--benchmark-compare with nothing saved is a warning of pytest-benchmark; with the gate on the run is red."""
     empty_project.declare()
     empty_project.use_tests(perf="perf/test_perf.py")
-    result = empty_project.run("--roofline-gate", "--benchmark-compare", "-k", "test_refused")
+    result = empty_project.run("--roofline-gate", "--benchmark-compare", "-k", "test_refused_workload")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gate FAILED: *"])
 
@@ -205,6 +207,7 @@ def test_c50_forty_large_cases_in_a_row(cuda_device, empty_project):
     empty_project.pytester.makepyfile(
         """
         import pytest
+from specimens import built
 
         @pytest.mark.parametrize("case", range(40))
         def test_large(cuda_device, case):

@@ -7,11 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import images_of
 
 from pytest_roofline import Shape, load
+from pytest_roofline.hardware.gpus import Gpu, gpu_named
+from pytest_roofline.plugin.benchmarks import Benchmarks
+from pytest_roofline.plugin.parts import Parts, Settings
+from pytest_roofline.plugin.told import footer
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.run.plan import Plan
 from pytest_roofline.sanitize.compute_sanitizer import FLAGS
 from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Finding, Place, Report
 from pytest_roofline.sanitize.simulated import KINDS, DisagreementError, Simulator, agreed
@@ -35,12 +40,12 @@ class Checked:
         source.write_text(text.replace(BEGIN, f"    {statements}\n{BEGIN}") if statements else text)
         self.suite = load(folder / "suite.py")
         self.made: list[SimDevice] = []
-        self.simulator = Simulator(self.device, self.suite)
+        self.simulator = Simulator(self.device)
         self.variant = self.suite.variant("axpby")
-        self.images = images_of(self.suite, self.variant, "sm_89")
+        self.gpu = gpu_named("rtx4090")
 
-    def device(self) -> SimDevice:
-        self.made.append(SimDevice())
+    def device(self, gpu: Gpu) -> SimDevice:
+        self.made.append(SimDevice(gpu))
         self.made[-1].steps_limit = 2000
         return self.made[-1]
 
@@ -48,8 +53,9 @@ class Checked:
         """Launches since the last call."""
         return sum(len(device.take_launches()) for device in self.made)
 
-    def report(self, which: str, shape: Shape = SHAPE, images=None) -> Report:
-        return self.simulator.check(which, self.variant, shape, images or self.images)
+    def report(self, which: str, shape: Shape = SHAPE, gpu: Gpu | None = None) -> Report:
+        plan = Plan(Case(self.variant, shape, self.suite), gpu or self.gpu)
+        return self.simulator.check(which, Build.of(plan))
 
     def reports(self) -> dict[str, Report]:
         return {which: self.report(which) for which in FLAGS}
@@ -122,7 +128,7 @@ def test_one_run_answers_four_checks(checked):
     assert subject.launches() == 0
     subject.report("memcheck", Shape(M=3, N=300))
     assert subject.launches() == 1
-    subject.report("memcheck", images=images_of(subject.suite, subject.variant, "sm_80"))
+    subject.report("memcheck", gpu=gpu_named("a100"))
     assert subject.launches() == 1
 
 
@@ -205,15 +211,17 @@ def test_in_a_run_what_is_not_simulated_is_a_skip_and_never_a_pass(project_with)
     assert passed == {"test_shapes.py::test_refusal[axpby-8x4097]"}
     why = r"axpby is not checked, it can't be simulated: axpby\.cu:4: vadd\.s32\.s32\.s32 is not simulated"
     told = re.findall(rf"^(\d+) tests \(.*\): .*{why}$", text, re.MULTILINE)
-    assert sum(map(int, told)) == outcomes["skipped"] == 19 + 5  # of test_shapes.py and of test_sanitizer.py
-    assert re.search(r"^SKIPPED \[19\] .*: not checked: axpby is not checked", text, re.MULTILINE)
+    assert sum(map(int, told)) == outcomes["skipped"] == 45 + 5  # of test_shapes.py and of test_sanitizer.py
+    assert re.search(r"^SKIPPED \[45\] .*: not checked: axpby is not checked", text, re.MULTILINE)
 
 
 def test_what_is_simulated_for_want_of_a_gpu_is_told(shipped):
     """A variant that the simulated gpu lacks clusters for runs on a simulated H200, and the last lines say how often."""
-    session = Session(Settings(suite=shipped.root / "suite.py", device="sim"))
-    assert session.device_for(shipped.variant("n8"), Shape(M=2, N=1000)) is session.simulator
-    assert not [title for title, _ in session.footer() if "want" in title]
-    assert session.device_for(shipped.variant("n8"), Shape(M=2, N=60000)).name == "NVIDIA H200"
-    (lines,) = [lines for title, lines in session.footer() if "want" in title]
+    parts, benchmarks = Parts(Settings(suite=shipped.file, device="sim")), Benchmarks()
+    _, device = parts.devices.plan(parts.case("n8", Shape(M=2, N=1000)))
+    assert device is parts.devices.simulator
+    assert not [title for title, _ in footer(parts, benchmarks) if "want" in title]
+    _, device = parts.devices.plan(parts.case("n8", Shape(M=2, N=60000)))
+    assert device.name == "NVIDIA H200"
+    (lines,) = [lines for title, lines in footer(parts, benchmarks) if "want" in title]
     assert lines == ["1 runs were simulated as an NVIDIA H200: NVIDIA GeForce RTX 4090 lacks what they need"]

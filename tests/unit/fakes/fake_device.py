@@ -34,8 +34,20 @@ class FakeDevice:
         array[...] = host
         return array
 
-    def repeat_rows(self, tile: np.ndarray, rows: int) -> np.ndarray:
-        return self.upload(tile[np.arange(rows) % len(tile)])
+    def repeat(self, tile: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        return self.upload(np.resize(tile, shape))
+
+    def write(self, array: np.ndarray, host: np.ndarray) -> None:
+        array[...] = host.reshape(array.shape)
+
+    def poison(self, array: np.ndarray, byte: int) -> None:
+        array.view(np.uint8)[...] = byte
+
+    def written(self, array: np.ndarray) -> None:
+        return None
+
+    def fingerprint(self, array: np.ndarray) -> int:
+        return hash(array.tobytes())
 
     def download(self, array: np.ndarray) -> np.ndarray:
         return array.copy()

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows
 
+from pytest_roofline import devices
 from pytest_roofline.bench import events as timer
-from pytest_roofline.bench import measure, telemetry
+from pytest_roofline.bench import measured, telemetry
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import DeviceMemoryError
 from pytest_roofline.hardware.gpus import gpu_named
@@ -87,23 +88,23 @@ class FakeStopwatch(timer.Stopwatch):
 
 
 class FakePlacements:
-    def __init__(self, device: FakeGpu, job) -> None:
-        self.job = job
+    def __init__(self, device: FakeGpu, run) -> None:
+        self.made = run
 
     def __call__(self):
-        return self.job.run
+        return self.made.run
 
     def outputs(self):
-        return self.job.outputs
+        return self.made.arrays
 
 
 FAKED = (
     (cuda, "count", lambda: 1),
-    (cuda, "CudaDevice", FakeGpu),
+    (devices, "CudaDevice", FakeGpu),
     (telemetry, "read", lambda device: telemetry.Telemetry("580.159.04", 1980, 3201, 700.0, ())),
-    (measure, "Stopwatch", FakeStopwatch),
-    (measure, "Placements", FakePlacements),
-    (measure.Bench, "copy_gbs", lambda self, nbytes, state: 4000.0),
+    (measured, "Stopwatch", FakeStopwatch),
+    (measured, "Placements", FakePlacements),
+    (measured.Measured, "copy_gbs", lambda self, nbytes, state: 4000.0),
 )
 patch = pytest.MonkeyPatch()
 
