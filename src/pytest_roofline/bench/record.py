@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from ..errors import BaselineError
 
 Value = float | int | str | bool | None
-COUNT, EXTENT, REASON = "count.", "extent.", ".reason"
+COUNT, EXTENT, REASON, COALESCING = "count.", "extent.", ".reason", ".coalescing_percent"
 SEPARATOR = ", "
+KERNELS = "; "  # between kernels: the arguments of a template have commas
 
 
 def key(unit: str, doc: str, default: Any = None) -> Any:
@@ -142,9 +143,10 @@ class Record:
                 found |= {f"{EXTENT}{name}": extent for name, extent in value.items()}
             else:
                 found |= finite(one.name, SEPARATOR.join(value) if isinstance(value, tuple) else value)
-        found["kernels"] = SEPARATOR.join(launch.kernel for launch in self.launches)
-        for launch in self.launches:
-            found |= _launch_info(launch)
+        kernels = [launch.kernel for launch in self.launches]
+        found["kernels"] = KERNELS.join(kernels)
+        for name, launch in zip(labels(kernels), self.launches, strict=True):
+            found |= _launch_info(name, launch)
         return found
 
     @classmethod
@@ -158,24 +160,24 @@ class Record:
         values: dict[str, Any] = {}
         for one in plain_fields(Record):
             if one.name == "extents":
-                values["extents"] = {k.removeprefix(EXTENT): v for k, v in info.items() if k.startswith(EXTENT)}
+                values["extents"] = _whole_numbers(EXTENT, info)
                 continue
-            value = info.get(one.name, MISSING)
-            if value is MISSING:
-                raise BaselineError(f"extra_info has no {one.name!r}: it is not of this version; save a new baseline")
-            values[one.name] = _checked(one, value)
-        kernels = [name for name in str(info.get("kernels") or "").split(SEPARATOR) if name]
-        return cls(**values, launches=tuple(_launch_of(kernel, info) for kernel in kernels))
+            values[one.name] = _read(one, one.name, info)
+        kernels = [name for name in str(info.get("kernels") or "").split(KERNELS) if name]
+        launches = (_launch_of(kernel, name, info) for kernel, name in zip(kernels, labels(kernels), strict=True))
+        return cls(**values, launches=tuple(launches))
 
     def counters(self) -> dict[str, int]:
         """Exact counts by KERNEL.name."""
-        return {f"{one.kernel}.{name}": n for one in self.launches for name, n in one.counters.items()}
+        names = labels([one.kernel for one in self.launches])
+        return {
+            f"{name}.{what}": number
+            for name, one in zip(names, self.launches, strict=True)
+            for what, number in one.counters.items()
+        }
 
     def replace(self, **changes: Any) -> Record:
         return dataclasses.replace(self, **changes)
-
-
-MISSING = object()
 
 
 def plain_fields(of: type) -> Iterator[dataclasses.Field[Any]]:
@@ -208,33 +210,43 @@ def finite(name: str, value: Any) -> dict[str, Value]:
     return {name: plain}
 
 
-def _launch_info(launch: LaunchRecord) -> dict[str, Value]:
+def labels(kernels: Sequence[str]) -> list[str]:
+    """What the keys of each launch begin with: the kernel's name, "scan#2" where it is launched for the second time."""
+    return [
+        f"{kernel}#{1 + kernels[:at].count(kernel)}" if kernel in kernels[:at] else kernel
+        for at, kernel in enumerate(kernels)
+    ]
+
+
+def _launch_info(label: str, launch: LaunchRecord) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for one in plain_fields(LaunchRecord):
-        found |= finite(f"{launch.kernel}.{one.name}", getattr(launch, one.name))
+        found |= finite(f"{label}.{one.name}", getattr(launch, one.name))
     for name, percent in launch.coalescing_percent.items():
-        found |= finite(f"{launch.kernel}.{name}.coalescing_percent", percent)
-    return found | {f"{COUNT}{launch.kernel}.{name}": number for name, number in launch.counters.items()}
+        found |= finite(f"{label}.{name}{COALESCING}", percent)
+    return found | {f"{COUNT}{label}.{name}": number for name, number in launch.counters.items()}
 
 
-def _launch_of(kernel: str, info: Mapping[str, Any]) -> LaunchRecord:
-    values = {one.name: info.get(f"{kernel}.{one.name}") for one in plain_fields(LaunchRecord)}
-    prefix, ending = f"{kernel}.", ".coalescing_percent"
-    coalescing = {
-        name[len(prefix) : -len(ending)]: value
-        for name, value in info.items()
-        if name.startswith(prefix) and name.endswith(ending)
-    }
-    prefix = f"{COUNT}{kernel}."
-    counters = {name.removeprefix(prefix): n for name, n in info.items() if name.startswith(prefix)}
-    if loose := [name for name, n in counters.items() if isinstance(n, bool) or not isinstance(n, int)]:
-        raise BaselineError(f"extra_info has {counters[loose[0]]!r} for {prefix}{loose[0]}, wanted a whole number")
+def _launch_of(kernel: str, label: str, info: Mapping[str, Any]) -> LaunchRecord:
+    values = {one.name: _read(one, f"{label}.{one.name}", info) for one in plain_fields(LaunchRecord)}
+    prefix, coalescing = f"{label}.", {}
+    for name, value in info.items():
+        if name.startswith(prefix) and name.endswith(COALESCING):
+            coalescing[name[len(prefix) : -len(COALESCING)]] = _checked("float | None", name, value)
+    counters = _whole_numbers(f"{COUNT}{label}.", info)
     return LaunchRecord(kernel, **values, coalescing_percent=coalescing, counters=counters)
+
+
+def _whole_numbers(prefix: str, info: Mapping[str, Any]) -> dict[str, int]:
+    """The values of all keys that begin with ``prefix``, by the rest of the key."""
+    found = {name: value for name, value in info.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): _checked("int", name, value) for name, value in found.items()}
 
 
 # By the annotation of a field: what a value read from JSON may be.
 ALLOWED: dict[str, tuple[type, ...]] = {
     "str": (str,),
+    "int": (int,),
     "int | None": (int, type(None)),
     "float | None": (int, float, type(None)),
     "str | None": (str, type(None)),
@@ -243,11 +255,18 @@ ALLOWED: dict[str, tuple[type, ...]] = {
 }
 
 
-def _checked(one: dataclasses.Field[Any], value: Any) -> Any:
-    allowed = ALLOWED[str(one.type)]
+def _read(one: dataclasses.Field[Any], name: str, info: Mapping[str, Any]) -> Any:
+    if name not in info:
+        raise BaselineError(f"extra_info has no {name!r}: it is not of this version; save a new baseline")
+    value = _checked(str(one.type), name, info[name])
+    if str(one.type).startswith("tuple"):
+        return tuple(part for part in value.split(SEPARATOR) if part)
+    return value
+
+
+def _checked(kind: str, name: str, value: Any) -> Any:
+    allowed = ALLOWED[kind]
     boolean = isinstance(value, bool) and bool not in allowed
     if not isinstance(value, allowed) or boolean or (isinstance(value, float) and not math.isfinite(value)):
-        raise BaselineError(f"extra_info has {value!r} for {one.name!r}, wanted {one.type}")
-    if str(one.type).startswith("tuple"):
-        return tuple(part for part in str(value).split(SEPARATOR) if part)
+        raise BaselineError(f"extra_info has {value!r} for {name!r}, wanted {kind}")
     return value
