@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import os
+import re
 import shutil
 import statistics
 import tempfile
@@ -80,11 +81,15 @@ def count(ncu: Path, suite: Path, cases: Sequence[Counted], device: int = 0) -> 
     Errors: :class:`CountersError` where ncu could not count, with what it said and what to do.
     """
     job = counting_job(suite, cases, device, REPEATS)
+    entries = [name for case in cases for _ in range(1 + REPEATS) for name in _entries(case)]
     with tempfile.TemporaryDirectory(prefix="roofline-") as folder:
         log = Path(folder) / "ncu.csv"
         command = [str(ncu), "--clock-control", "none", "--cache-control", "none", "--csv", "--page", "raw"]
         command += ["--print-units", "base", "--metrics", ",".join(METRICS.values())]
-        command += ["--kernel-name", f"regex:^({'|'.join(sorted(set(job.launches)))})$", "--log-file", str(log)]
+        names = sorted({re.escape(name) for name in entries})
+        command += ["--kernel-name", f"regex:^({'|'.join(names)})$", "--log-file", str(log)]
+        if entries != list(job.launches):  # C++ names
+            command += ["--kernel-name-base", "mangled", "--print-kernel-base", "mangled"]
         child = run_child(job, command, START_S + CASE_S * len(cases))
         text = log.read_text(errors="replace") if log.is_file() else ""
     _refuse_failure(child, text)
@@ -93,7 +98,7 @@ def count(ncu: Path, suite: Path, cases: Sequence[Counted], device: int = 0) -> 
         raise CountersError(
             f"the child ran {len(child.proof.launched)} of {len(job.launches)} launches; nothing counts"
         )
-    found = parse(text, job.launches)
+    found = parse(text, entries)
     results, at = [], 0
     for case in cases:
         size = len(case.build.plan.launches)
@@ -101,6 +106,11 @@ def count(ncu: Path, suite: Path, cases: Sequence[Counted], device: int = 0) -> 
         results.append(tuple(_medians(same) for same in zip(*runs, strict=True)))
         at += size * (1 + REPEATS)
     return results
+
+
+def _entries(case: Counted) -> list[str]:
+    """The names of the launches as ncu sees them: those in the compiled image."""
+    return [launch.image.entry(launch.planned.kernel) for launch in case.build.launches]
 
 
 def _refuse_failure(child: ChildResult, text: str) -> None:

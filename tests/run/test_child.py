@@ -13,22 +13,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import alive
-from pytest_roofline.run.check import GUARD, Job, images_of, reference
 
-from pytest_roofline import Shape
+from pytest_roofline import Shape, load
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.declare import loading as declaration
+from pytest_roofline.declare.values import Contents, reference
 from pytest_roofline.errors import DeviceError, WrongAnswerError
 from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import ArrayView
 from pytest_roofline.run.gpu import child
-from pytest_roofline.run.gpu.child import ChildJob, Proof, canary_job, execute, read_proof, run_child, variant_job
+from pytest_roofline.run.gpu.child import ChildJob, Proof, canary_job, case_job, execute, read_proof, run_child
+from pytest_roofline.run.held import GUARD
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
 from pytest_roofline.sanitize import compute_sanitizer
 
 SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"
 SHAPE = Shape(M=8, N=1000)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; one that ended and was not waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 class HostDevice:
@@ -53,8 +65,20 @@ class HostDevice:
         self.allocated.append(host.nbytes)
         return host.copy()
 
+    def repeat(self, tile: np.ndarray, shape: tuple[int, ...]) -> Any:
+        return self.upload(np.resize(tile, shape))
+
+    def write(self, array: Any, host: np.ndarray) -> None:
+        array[...] = host.reshape(array.shape)
+
     def download(self, array: Any) -> np.ndarray:
         return np.asarray(array)
+
+    def written(self, array: Any) -> None:
+        return None
+
+    def fingerprint(self, array: Any) -> int:
+        return hash(array.tobytes())
 
     def view(self, array: Any) -> ArrayView:
         pointer = array.__array_interface__["data"][0]
@@ -70,8 +94,9 @@ class HostDevice:
         if kernel != "rms_n3":
             return
         x, w, y = args[:3]
-        operator = declaration.load(SUITE).variant("n3").operator
-        y[...] = reference(operator, {"x": x, "w": w}, np.arange(len(x)))["y"] + self.off_by
+        operator = load(SUITE).variant("n3").operator
+        inputs = {"x": Contents.of(x), "w": Contents.of(w)}
+        y[...] = reference(operator, SHAPE, inputs)["y"] + self.off_by
         if self.overrun:
             y.base[y.size] = 1.0
 
@@ -85,13 +110,17 @@ class HostDevice:
 
 @pytest.fixture(scope="module")
 def suite():
-    return declaration.load(SUITE)
+    return load(SUITE)
+
+
+@pytest.fixture(scope="module")
+def build(suite):
+    return lambda name, shape=SHAPE: Build.of(Plan(Case(suite.variant(name), shape, suite), gpu_named("h200")))
 
 
 @pytest.fixture
-def n3(suite):
-    variant = suite.variant("n3")
-    return lambda **options: variant_job(SUITE, variant, SHAPE, images_of(suite, variant, "sm_90"), **options)
+def n3(build):
+    return lambda **options: case_job(SUITE, build("n3"), **options)
 
 
 class TestExecute:
@@ -102,10 +131,9 @@ class TestExecute:
         assert device.calls[0] == "synchronize"
         assert n3().launches == ("rms_n3",)
 
-    def test_several_launches(self, suite) -> None:
+    def test_several_launches(self, build) -> None:
         """A variant of two launches names both, and the job says beforehand which they have to be."""
-        variant = suite.variant("n1")
-        job = variant_job(SUITE, variant, SHAPE, images_of(suite, variant, "sm_90"), verify=False)
+        job = case_job(SUITE, build("n1"), verify=False)
         proof = execute(job.fields, HostDevice())
         assert proof == Proof(("rms_n1_pass1", "rms_n1_pass2"), None, None)
         assert job.launches == proof.launched
@@ -131,12 +159,12 @@ class TestExecute:
         execute(n3().fields, device)
         assert sorted(device.allocated) == sorted([8 * 1000 * 4, 1000 * 4, 8 * 1000 * 4])
 
-    def test_guard_is_there_otherwise(self, suite) -> None:
+    def test_guard_is_there_otherwise(self, build) -> None:
         """Outside the child the outputs keep their guard, which still finds an overrun and says how much it watches."""
-        job = Job(HostDevice(overrun=True), suite, suite.variant("n3"), SHAPE)  # type: ignore[arg-type]
-        job.run()
+        run = Run(HostDevice(overrun=True), build("n3"))  # type: ignore[arg-type]
+        run.run()
         with pytest.raises(WrongAnswerError, match=f"past the end of y, first at byte .* within the {GUARD}"):
-            job.verify()
+            run.verify()
 
     @pytest.mark.parametrize("kind", sorted(child.CANARIES))
     def test_canary(self, kind: str) -> None:
@@ -179,14 +207,14 @@ class TestExactDevice:
     def test_c62_pool_is_off_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """C62: CuPy's memory pool is off before the device is touched."""
         fake = FakeCuda(monkeypatch)
-        child.ExactDevice(2, poison=True)
+        child.ExactDevice(2, poisoned=True)
         assert fake.calls == [("allocator", None), ("device", 2)]
 
     @pytest.mark.parametrize(("poison", "call"), [(True, "poisoned"), (False, "unwritten")])
     def test_poison(self, monkeypatch: pytest.MonkeyPatch, poison: bool, call: str) -> None:
         """Without poison a new array stays unwritten: initcheck would take the poison for initialisation."""
         fake = FakeCuda(monkeypatch)
-        child.ExactDevice(0, poison=poison).empty((4,), "float32")
+        child.ExactDevice(0, poisoned=poison).empty((4,), "float32")
         assert fake.calls[-1] == call
 
     @pytest.mark.parametrize(
@@ -198,7 +226,7 @@ class TestExactDevice:
     ) -> None:
         """Arrays are poisoned unless the job says not to, or is the planted uninitialised read."""
         asked = []
-        monkeypatch.setattr(child, "ExactDevice", lambda index, poison: asked.append(poison))
+        monkeypatch.setattr(child, "ExactDevice", lambda index, poisoned: asked.append(poisoned))
         monkeypatch.setattr(child, "execute", lambda fields, device: Proof(("k",), None, None))
         monkeypatch.setattr(child.signal, "alarm", lambda seconds: None)
         path = tmp_path / "job.json"

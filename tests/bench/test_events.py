@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from pytest_roofline.bench.events import LEADS, SPIN_NS, Stopwatch
+from pytest_roofline.bench.events import LEADS, SPIN_NS, EventClock, Stopwatch
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import TimerError, UnknownNameError
 
@@ -30,11 +31,11 @@ class Clock:
 
 
 @pytest.fixture
-def watch(fake_device):
+def watch():
     """A stopwatch that is not calibrated yet; ``log`` names what is queued, a spin with its nanoseconds."""
     made = Stopwatch.__new__(Stopwatch)
     made.log = []
-    made.device = fake_device(spin=lambda grid, ns: made.log.append(int(ns)))
+    made.device = SimpleNamespace(launch=lambda kernel, grid, block, args, shared: made.log.append(int(args[0])))
     made.timer, made.spin_ns, made._random = Timer(Clock()), SPIN_NS, random.Random(0)
     made._spin, made._flush = "spin", lambda: made.log.append("flush")
     return made
@@ -66,10 +67,41 @@ def test_an_overhead_that_can_not_be_is_an_error(watch, wrong):
         watch._calibrate()
 
 
+def test_c89_events_count_milliseconds():
+    """CUDA gives the time between two events in ms: 0.0125 of them are 12.5 us, and the clock's unit is the second."""
+    waited = []
+    end = SimpleNamespace(synchronize=lambda: waited.append(True))
+    cuda = SimpleNamespace(get_elapsed_time=lambda start, stop: 0.0125 if stop is end else 0)
+    clock = EventClock(SimpleNamespace(cupy=SimpleNamespace(cuda=cuda)))
+    assert clock.seconds(object(), end) == pytest.approx(12.5e-6)
+    assert waited == [True], "the end is waited for before it is read"
+
+
+class Restored:
+    """A series that notes when it is put back."""
+
+    def __init__(self, log) -> None:
+        self.log = log
+
+    def __call__(self):
+        return lambda: self.log.append("work")
+
+    def restore(self) -> None:
+        self.log.append("restore")
+
+
+def test_what_the_warming_run_changed_is_put_back(watch):
+    """A kernel that works in place must not be timed on its own result."""
+    watch.prepare(Restored(watch.log), "warm")
+    assert watch.log[:3] == ["work", "restore", SPIN_NS]
+
+
 @pytest.mark.parametrize(("state", "first"), [("cold", "flush"), ("warm", "work")])
 def test_a_state_is_made_before_the_device_is_kept_busy(watch, state, first):
     """Cold flushes, warm runs the work; then one long spin and 4 to 7 empty launches, and nothing after them."""
-    work = watch.prepare(lambda: lambda: watch.log.append("work"), state)
+    work = watch.prepare(Restored(watch.log), state)
+    if state == "warm":
+        watch.log.remove("restore")
     assert watch.log[0] == first
     assert watch.log[1] == SPIN_NS
     assert set(watch.log[2:]) == {0}

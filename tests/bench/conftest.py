@@ -1,0 +1,45 @@
+"""The shipped suite, and pytest-benchmark's fixture as far as a clock uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_roofline import Suite, load
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Suite:
+    """The suite that is shipped."""
+    return load(Path(__file__).parents[2] / "kernels" / "suite.py")
+
+
+class FakeFixture:
+    """Takes samples with ``timer`` as pytest-benchmark's pedantic mode does."""
+
+    def __init__(self, timer, disabled: bool = False) -> None:
+        self.timer, self.disabled = timer, disabled
+        self.has_error, self.rounds, self.calls = False, 0, 0
+        self.stats = None
+
+    def pedantic(self, work, setup=None, rounds=1) -> None:
+        self.stats = SimpleNamespace(stats=SimpleNamespace(data=[]))
+        for _ in range(1 if self.disabled else rounds):
+            args, _ = (setup() if setup else None) or ((), {})
+            start = self.timer()
+            work(*args)
+            self.calls += 1
+            if not self.disabled:
+                self.stats.stats.data.append(self.timer() - start)
+
+    @property
+    def samples(self) -> list[float]:
+        return self.stats.stats.data if self.stats else []
+
+
+@pytest.fixture
+def fake_fixture():
+    """``fake_fixture(timer, disabled=False)``."""
+    return FakeFixture
