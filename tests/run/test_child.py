@@ -177,6 +177,28 @@ class TestExecute:
         assert job.launches == (f"canary_{kind}",)
         assert device.allocated == [256] * (2 if kind == "uninit" else 1)
 
+    def test_any_extents_and_dtype(self, suite, build) -> None:
+        """The job file is JSON, and the child makes the same case of it: variant, extents by name, dtype, images."""
+        made = build("n6", Shape(M=4, N=1024, dtype="bfloat16"))
+        fields = json.loads(json.dumps(dict(case_job(SUITE, made).fields)))
+        assert child.shape_of(fields) == made.plan.shape
+        assert fields["extents"] == {"M": 4, "N": 1024}
+        run = child._run_of(fields["suite"], fields, HostDevice())
+        assert (run.plan.case.id, run.plan.shape) == (made.plan.case.id, made.plan.shape)
+        assert {one.path for one in run.build.images.values()} == {one.path for one in made.images.values()}
+        assert run.build.launches[0].planned.defines == made.launches[0].planned.defines != ()
+
+    def test_counted(self, build, monkeypatch) -> None:
+        """For a profiler each case runs once and then as often as asked, from a flushed L2 cache where it is cold."""
+        device = HostDevice()
+        monkeypatch.setattr(child, "Flush", lambda given: lambda: given.launched.append("flush"))
+        cases = [child.Counted(build("n3"), "cold"), child.Counted(build("n1"), "warm")]
+        job = child.counting_job(SUITE, cases, repeats=2)
+        proof = execute(json.loads(json.dumps(dict(job.fields))), device)
+        two = ["rms_n1_pass1", "rms_n1_pass2"]
+        assert device.launched == ["rms_n3", *["flush", "rms_n3"] * 2, *two * 3]
+        assert proof.launched == job.launches == tuple(["rms_n3"] * 3 + two * 3)
+
     def test_missing_image(self, n3) -> None:
         """An image that is not there is an error with its path, before anything is launched."""
         fields = {**n3().fields, "images": {"rmsnorm/n3_registers.cu": "/nowhere/n3.cubin"}}
