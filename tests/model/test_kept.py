@@ -135,14 +135,13 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_could_change_the_result_is_counted_anew(tmp_path, fresh, twice, change):
     """Another kernel, other inputs, another block, another tolerance: nothing of the old entry is believed."""
-    models_of = lambda gpu="h200": Models(gpu_named(gpu), Folder(tmp_path))  # noqa: E731
-    models_of().sol(twice(), "cold")
+    Models(H200, Folder(tmp_path)).sol(twice(), "cold")
     fresh.since()
-    models_of().sol(twice(), "cold")
+    Models(H200, Folder(tmp_path)).sol(twice(), "cold")
     assert fresh.since() == []
-    models_of().sol(twice(**CHANGES[change]), "cold")
+    Models(H200, Folder(tmp_path)).sol(twice(**CHANGES[change]), "cold")
     assert "count" in fresh.since()
-    models_of("rtx4090").sol(twice(), "cold")
+    Models(dataclasses.replace(H200, sms=H200.sms - 2), Folder(tmp_path)).sol(twice(), "cold")
     assert "count" in fresh.since()
 
 
