@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..observe.findings import MEMORY, UNINITIALISED, Site
+from ..isa.site import Site
+from ..observe.findings import MEMORY, UNINITIALISED
 from ..observe.order import Order
 from .atomics import atomic, typed_view
 from .memory import FROM_KERNEL, WRITTEN, Allocation, all_bytes
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from .protocol import Running
 
 NULL_BYTES = 2**16  # behind address 0, in which an access is one through a null pointer
 
@@ -21,12 +20,9 @@ NULL_BYTES = 2**16  # behind address 0, in which an access is one through a null
 class Globals:
     """Global memory as a chunk sees it."""
 
-    INSTRUCTIONS = ("fence", "prefetch")
-
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Running) -> None:
         self.chunk, self.arena, self.launch = chunk, chunk.launch.arena, chunk.launch
-        self.order = Order(chunk)
-        self.fence = self.order.fence
+        self.order = Order(chunk, chunk.launch.history, math.prod(chunk.launch.grid))
 
     # Which lanes, and where
 
