@@ -1,4 +1,4 @@
-"""A kernel as basic blocks: calls inlined, variables laid out, blocks cut where lanes can part or have to meet."""
+"""A kernel as basic blocks: calls inlined, variables laid out, cut where lanes can diverge or have to reconverge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLUSTER_SYNC = ("barrier.cluster.wait",)
 
 @dataclass
 class Block:
-    """Instructions without a jump inside. ``sync`` is "warp", "block" or "cluster" if the first one needs company."""
+    """A basic block. ``sync`` is "warp", "block" or "cluster" if it begins with a convergence point of these lanes."""
 
     index: int
     body: list[Instr] = field(default_factory=list)
@@ -125,7 +125,7 @@ def _layout(variables: list[Variable]) -> tuple[dict[str, int], int]:
 
 
 def sync_kind(opcode: str) -> str:
-    """What company an instruction needs: "warp", "block", "cluster", or none."""
+    """Whose convergence point an instruction is: "warp", "block", "cluster", or "" for nobody's."""
     if opcode.startswith(WARP_SYNC):
         return "warp"
     if opcode.startswith(BLOCK_SYNC):
@@ -134,7 +134,7 @@ def sync_kind(opcode: str) -> str:
 
 
 class _Cutter:
-    """Cuts a body into blocks. A predicated instruction that needs company becomes a jump around it."""
+    """Cuts a body into basic blocks. A predicated convergence point becomes a jump around it."""
 
     def __init__(self, tables: dict[str, tuple[str, ...]]) -> None:
         self.tables = tables

@@ -18,7 +18,7 @@ After = int | tuple[Array, int, int] | tuple[list[tuple[int, Array]]]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A kernel ready to run. ``functions`` by block of code; ``gates`` are the blocks that need company to start.
+    """A kernel ready to run. ``functions`` by basic block; ``gates`` are those that begin with a convergence point.
 
     A function takes who executes it and the mask of its lanes (None: all). ``granule`` is by space the narrowest access
     in bytes, ``open`` are the gates that all lanes of a chunk together just pass.

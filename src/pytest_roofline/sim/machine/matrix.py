@@ -50,8 +50,8 @@ def _rows(chunk: Running, site: Site, at: Array, count: int, m: Array | None) ->
     """The row addresses by warp; each must be a multiple of 16 bytes."""
     at = np.broadcast_to(at, (at.shape[0], chunk.threads))
     given = (np.arange(chunk.threads) & 31) < 8 * count
-    crooked = ((at & 15) != 0) & given & (chunk.everyone() if m is None else m)
-    if crooked.any():
+    misaligned = ((at & 15) != 0) & given & (chunk.everyone() if m is None else m)
+    if misaligned.any():
         message = f"misaligned row address of {site.opcode}, it must be a multiple of 16 bytes"
-        chunk.report(MEMORY, message, (site,), chunk.broadcast(crooked))
+        chunk.report(MEMORY, message, (site,), chunk.broadcast(misaligned))
     return at.reshape(at.shape[0], chunk.warps, 32)
