@@ -11,7 +11,8 @@ from finding_run import ints, kernel, run
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
 from pytest_roofline.sim.device import SimDevice
-from pytest_roofline.sim.machine.execute import STEPS_LIMIT, Chunk
+from pytest_roofline.sim.machine.launch import STEPS_LIMIT
+from pytest_roofline.sim.machine.scheduler import Scheduler
 
 MANY = 2**31 - 1  # blocks, the most that a grid has
 LOOKED_AT = 40_000  # steps allowed, so that it is looked at from 2,500 on
@@ -144,12 +145,12 @@ def test_the_largest_grid_takes_no_memory_of_its_own(reverse, monkeypatch):
     image = compile_source(Source.of_text("k.cu", kernel("int* p", "p[0] = 1;")), device.arch)
     array, loaded, chunks = device.empty((4,), "int32"), device.load(image, "k"), []
 
-    def begin(chunk):
-        chunks.append(chunk.numbers)
+    def begin(scheduler):
+        chunks.append(scheduler.chunk.numbers)
         if len(chunks) == 2:
             raise EnoughError
 
-    monkeypatch.setattr(Chunk, "run", begin)
+    monkeypatch.setattr(Scheduler, "run", begin)
     tracemalloc.start()
     try:
         with pytest.raises(EnoughError):

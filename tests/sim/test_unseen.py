@@ -13,7 +13,7 @@ from pytest_roofline.build.source import Source
 from pytest_roofline.errors import CompileError, DeviceError, RefusedError
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.errors import UnsupportedError
-from pytest_roofline.sim.machine.execute import WORTH_A_WAIT, Chunk
+from pytest_roofline.sim.machine.execution import WORTH_A_WAIT, Execution
 
 SCHEDULES = pytest.mark.parametrize("reverse", [False, True], ids=["first-to-last", "last-to-first"])
 
@@ -518,5 +518,5 @@ def test_launches_leave_no_memory_behind():
     y = device.empty((4096 * 64,), "int32")
     for _ in range(3):
         kernel((4096,), (64,), (y,))
-    assert all(done.knows is None and not done.carried for done in device.launches)
-    assert not [thing for thing in gc.get_objects() if type(thing) is Chunk and thing.__dict__]
+    assert not any(done.history.shadows or done.history.carried for done in device.launches)
+    assert not [thing for thing in gc.get_objects() if type(thing) is Execution and thing.__dict__]

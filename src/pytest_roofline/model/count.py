@@ -19,7 +19,7 @@ from ..run.compare import Accuracy
 from ..run.run import Run, whole_grid
 from ..run.sample import units_of
 from ..sim.device import SimDevice
-from ..sim.machine.execute import Launch
+from ..sim.machine.launch import Launch
 from ..sim.observe.findings import ERROR, STEPS, UNINITIALISED
 from .grid import every_block, joined, with_tail
 from .work import SAMPLE, Work, added, sample_of, work_of

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..run.arguments import Step
-from ..sim.machine.execute import Launch
+from ..sim.machine.launch import Launch
 from ..sim.observe.traffic import SECTOR, SHARED, Counts, Touch, issued
 
 DENSE = 1.1  # times the sectors that are moved may lie between the ends of what a block touches in one access

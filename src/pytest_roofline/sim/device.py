@@ -20,10 +20,12 @@ from ..hardware.host import enough_memory
 from ..hardware.limits import refusal
 from ..run.device import SIMULATED, ArrayView
 from .errors import SimulationError
-from .isa.translate import Program, translate
+from .isa.program import Program
+from .isa.translate import translate
 from .machine.arrays import SimArray
-from .machine.execute import STEPS_LIMIT, Launch
+from .machine.launch import STEPS_LIMIT, Launch
 from .machine.memory import SPARSE_ABOVE, Allocation, Arena
+from .machine.run import run
 from .observe.findings import ERROR, Finding, Findings
 
 MAX_BYTES = 2**43  # of one allocation: no gpu has more
@@ -188,7 +190,6 @@ class SimDevice:
         self._check_launch(kernel, grid, block, shared)
         parameters, pointers = self._parameters(kernel, args)
         nulls = {name: n for n, (name, *_) in enumerate(kernel.params) if args[n] is None}
-        self.arena.begin_launch()
         launch = Launch(
             program=kernel.program,
             grid=grid,
@@ -207,7 +208,7 @@ class SimDevice:
         )
         self.launches.append(launch)
         SimDevice.launched += 1
-        launch.run(blocks)
+        run(launch, blocks)
 
     def _registers(self, image: Image, kernel: str) -> int:
         """Registers a thread, by ptxas's report; 0 where there is none."""

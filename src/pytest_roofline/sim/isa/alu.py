@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .alu_convert import compare, convert, select
-from .alu_float import arithmetic, copysign, divide, min_max, sign, testp, unary_float
-from .alu_int import (
+from .alu_bits import (
     bitwise,
     byte_differences,
     count_bits,
-    dot,
     extract,
     find_nth,
     funnel,
     insert,
-    int_arithmetic,
     lut,
     permute,
-    remainder,
     reverse,
-    sad,
     shift,
 )
+from .alu_convert import compare, convert, select
+from .alu_float import arithmetic, copysign, divide, min_max, sign, testp, unary_float
+from .alu_int import dot, int_arithmetic, remainder, sad
 from .operation import Alu
 
 

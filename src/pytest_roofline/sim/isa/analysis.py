@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...build.ptx.flow import defined, registers, space_of, used
 from ...build.ptx.syntax import SIZES, Imm, Instr, Reg
 from .alu import TABLE
+from .blocks import Flat
 from .operation import Alu
-from .program import Flat
 
 # What arithmetic instructions may carry. What is not here is not understood, and then neither is the instruction.
 MODIFIERS = {*SIZES, "u16x2", "s16x2", "rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu"}

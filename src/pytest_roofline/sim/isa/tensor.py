@@ -1,4 +1,4 @@
-"""Tensor core instructions: mma.sync and the matrix loads, by the fragment layouts of the PTX ISA.
+"""Tensor core instructions: mma.sync, by the fragment layouts of the PTX ISA.
 
 With g = lane / 4, t = lane % 4 and e elements in a 32-bit register, register r of A holds row g + 8 * (r % 2) and
 columns e * t + 4e * (r / 2) on; of B rows e * t + 4e * r on of column g; of C and D rows g and g + 8 of columns 2t on.
@@ -7,17 +7,10 @@ Products are summed in float64 and rounded once; hardware rounds in between in w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from ..observe.findings import MEMORY
 from . import fpmode
 from .floats import Array, bf16, canonical_f32, f16, to_f16
-
-if TYPE_CHECKING:
-    from ..machine.execute import Chunk
-    from ..observe.findings import Site
 
 LANE = np.arange(32)
 G, T = LANE // 4, LANE % 4
@@ -97,43 +90,3 @@ def _mma(
 
 
 mma = fpmode.without_flushing(_mma)
-
-
-def load_matrix(chunk: Chunk, site: Site, at: Array, count: int, trans: bool, m: Array | None) -> tuple[Array, ...]:
-    """ldmatrix: ``count`` matrices of 8x8 16-bit values; lanes 8i to 8i + 7 give the rows of matrix i."""
-    rows = _rows(chunk, site, at, count, m)
-    lanes = chunk.everyone() if m is None else m
-    outputs = []
-    for n in range(count):
-        address = rows[:, :, 8 * n : 8 * n + 8]
-        halves = []
-        for half in range(2):
-            row, column = (G, 2 * T + half) if not trans else (2 * T + half, G)
-            where = (address[:, :, row] + 2 * column).reshape(address.shape[0], -1)
-            halves.append(chunk.shared.load(site, where, lanes, "u2", 1, False)[0].astype(np.uint32))
-        outputs.append(halves[0] | (halves[1] << np.uint32(16)))
-    return tuple(outputs)
-
-
-def store_matrix(chunk: Chunk, site: Site, at: Array, values: tuple[Array, ...], trans: bool, m: Array | None) -> None:
-    """stmatrix, the other way round."""
-    rows = _rows(chunk, site, at, len(values), m)
-    lanes = chunk.everyone() if m is None else m
-    for n, value in enumerate(values):
-        address = rows[:, :, 8 * n : 8 * n + 8]
-        for half in range(2):
-            row, column = (G, 2 * T + half) if not trans else (2 * T + half, G)
-            where = (address[:, :, row] + 2 * column).reshape(address.shape[0], -1)
-            part = ((value >> np.uint32(16 * half)) & np.uint32(0xFFFF)).astype(np.uint16)
-            chunk.shared.store(site, where, lanes, (part,), "u2", False)
-
-
-def _rows(chunk: Chunk, site: Site, at: Array, count: int, m: Array | None) -> Array:
-    """The row addresses by warp; each must be a multiple of 16 bytes."""
-    at = np.broadcast_to(at, (at.shape[0], chunk.threads))
-    given = (np.arange(chunk.threads) & 31) < 8 * count
-    crooked = ((at & 15) != 0) & given & (chunk.everyone() if m is None else m)
-    if crooked.any():
-        message = f"misaligned row address of {site.opcode}, it must be a multiple of 16 bytes"
-        chunk.report(MEMORY, message, (site,), chunk.broadcast(crooked))
-    return at.reshape(at.shape[0], chunk.warps, 32)

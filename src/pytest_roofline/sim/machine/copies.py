@@ -7,15 +7,14 @@ on a GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..observe.findings import Site
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from ..isa.site import Site
+from .globals import Globals
+from .protocol import Running
+from .shared import Shared
 
 
 @dataclass
@@ -31,8 +30,8 @@ class Copy:
 class Copies:
     """The copies under way in a chunk; each lane counts its groups for itself."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
+    def __init__(self, chunk: Running, globals_: Globals, shared: Shared) -> None:
+        self.chunk, self.globals, self.shared = chunk, globals_, shared
         self.committed: Array | None = None
         self.pending: list[Copy] = []
 
@@ -48,7 +47,7 @@ class Copies:
         self.chunk.changes += 1
         lanes = self.chunk.lanes(m)
         count = np.full(lanes.shape, size) if given is None else self.chunk.broadcast(given)
-        load = self.chunk.globals.load
+        load = self.globals.load
         if (count[lanes] == size).all():
             values = list(load(source, where, lanes, "u4", size // 4, False))
         else:
@@ -61,7 +60,7 @@ class Copies:
         group = np.where(lanes, self._groups(), -1)
         self.pending.append(Copy(site, self.chunk.broadcast(at), tuple(values), group))
         # The bytes are taken from now on: whoever still reads them races with the copy.
-        self.chunk.shared.occupy(site, at, lanes, size)
+        self.shared.occupy(site, at, lanes, size)
 
     def commit(self, m: Array | None) -> None:
         self.chunk.changes += 1
@@ -74,6 +73,6 @@ class Copies:
             due = lanes & (copy.group >= 0)
             due &= (copy.group < committed - left) if left >= 0 else True
             if due.any():
-                self.chunk.shared.store(copy.site, copy.at, due, copy.values, "u4", False)
+                self.shared.store(copy.site, copy.at, due, copy.values, "u4", False)
                 copy.group = np.where(due, -1, copy.group)
         self.pending = [copy for copy in self.pending if (copy.group >= 0).any()]

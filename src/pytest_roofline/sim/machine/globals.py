@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..observe.findings import MEMORY, UNINITIALISED, Site
+from ..isa.site import Site
+from ..observe.findings import MEMORY, UNINITIALISED
 from ..observe.order import Order
 from .atomics import atomic, typed_view
 from .memory import FROM_KERNEL, WRITTEN, Allocation, all_bytes
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from .protocol import Running
 
 NULL_BYTES = 2**16  # behind address 0, in which an access is one through a null pointer
 
@@ -21,12 +20,9 @@ NULL_BYTES = 2**16  # behind address 0, in which an access is one through a null
 class Globals:
     """Global memory as a chunk sees it."""
 
-    INSTRUCTIONS = ("fence", "prefetch")
-
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Running) -> None:
         self.chunk, self.arena, self.launch = chunk, chunk.launch.arena, chunk.launch
-        self.order = Order(chunk)
-        self.fence = self.order.fence
+        self.order = Order(chunk, chunk.launch.history, math.prod(chunk.launch.grid))
 
     # Which lanes, and where
 
@@ -58,20 +54,20 @@ class Globals:
         chunk = self.chunk
         lanes = chunk.lanes(m)
         where = chunk.broadcast(at)
-        crooked = lanes & ((where & (size - 1)) != 0)
-        if crooked.any():
-            first = int(where[crooked][0])
+        misaligned = lanes & ((where & (size - 1)) != 0)
+        if misaligned.any():
+            first = int(where[misaligned][0])
             near = self.arena.near(first)
             message = f"misaligned access of {size} bytes at {first:#x}" + (f" in {near.what}" if near else "")
-            chunk.report(MEMORY, message, (site,), crooked)
+            chunk.report(MEMORY, message, (site,), misaligned)
         bases = np.array(self.arena.bases, np.int64)
         owner = np.searchsorted(bases, where, side="right") - 1
-        parts, lost = [], lanes & ~crooked
+        parts, lost = [], lanes & ~misaligned
         for number in np.unique(owner[lanes]):
             if number < 0:
                 continue
             found = self.arena.allocations[int(number)]
-            inside = lanes & ~crooked & (owner == number) & (where + size <= found.base + found.nbytes)
+            inside = lanes & ~misaligned & (owner == number) & (where + size <= found.base + found.nbytes)
             lost = lost & ~inside
             if inside.any():
                 parts.append((inside, found))
@@ -185,12 +181,12 @@ class Globals:
     def prefetch(self, site: Site, at: Array, size: Array, m: Array | None) -> None:
         """cp.async.bulk.prefetch, a hint that moves nothing here: address and size have to be multiples of 16."""
         where, sizes = self.chunk.broadcast(at), self.chunk.broadcast(size)
-        crooked = self.chunk.lanes(m) & (((where | sizes) & 15) != 0)
-        if crooked.any():
+        misaligned = self.chunk.lanes(m) & (((where | sizes) & 15) != 0)
+        if misaligned.any():
             message = (
-                f"prefetch of {sizes[crooked][0]} bytes at {where[crooked][0]:#x}: both have to be multiples of 16"
+                f"prefetch of {sizes[misaligned][0]} bytes at {where[misaligned][0]:#x}: both have to be multiples of 16"
             )
-            self.chunk.report(MEMORY, message, (site,), crooked)
+            self.chunk.report(MEMORY, message, (site,), misaligned)
 
     def atomic(
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool

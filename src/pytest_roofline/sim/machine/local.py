@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...build.ptx.errors import UnsupportedError
 from ...run.device import POISON
 from ..isa.floats import Array
-from ..observe.findings import MEMORY, Site
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from ..isa.site import Site
+from ..observe.findings import MEMORY
+from .protocol import Running
 
 
 class Local:
     """Made when it is first used. What was not written is poison; reading it is no finding, compilers do."""
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Running) -> None:
         self.chunk = chunk
         self.data: Array | None = None
 

@@ -1,7 +1,7 @@
-"""Global memory: allocations with guards, poison and shadows.
+"""Global memory: allocations with guards, poison, and shadows of what was written.
 
-An address is a number; an allocation knows which of its bytes were written, which of those by a kernel, and within a
-launch which block wrote or read each granule. Large allocations are kept by pages that exist once they are touched.
+An address is a number; an allocation knows which of its bytes were written, and which of those by a kernel. Large
+allocations are kept by pages that exist once they are touched.
 """
 
 from __future__ import annotations
@@ -40,18 +40,9 @@ class Allocation:
         self.init = np.zeros(size, np.uint8)
         self.table = np.full(-(-nbytes // PAGE), -1, np.int64) if self.sparse else None
         self.poisoned: list[tuple[int, int, int]] = []  # of pages that are not there yet: from, to, with which byte
-        self.begin_launch()
         if tile is not None and not self.sparse:
             whole = np.resize(tile.view(np.uint8).ravel(), nbytes)
             self.fill(0, whole)
-
-    def begin_launch(self) -> None:
-        """Forget who wrote and read in the launch before."""
-        self.owner: Array | None = None
-        self.reader: Array | None = None
-        self.updater: Array | None = None
-        self.sites: dict[str, Array] = {}
-        self.times: dict[str, Array] = {}
 
     def fill(self, offset: int, values: Array) -> None:
         """Copy ``values`` (bytes) from the host to ``offset``; what kernels stored there is forgotten."""
@@ -129,13 +120,6 @@ class Allocation:
         self.init = np.concatenate([self.init, np.full(content.size, 0 if self.tile is None else FROM_HOST, np.uint8)])
         for start, stop, byte in self.poisoned:
             self._poison_pages(pages, start, stop, byte)
-        for name in ("owner", "reader", "updater"):
-            if (shadow := getattr(self, name)) is not None:
-                grown = np.zeros(self.data.size * shadow.size // max(1, self.data.size - content.size), np.int32)
-                grown[: shadow.size] = shadow
-                setattr(self, name, grown)
-                for beside in (self.sites, self.times):
-                    beside[name] = np.append(beside[name], np.zeros(grown.size - shadow.size, np.int32))
 
     def _poison_pages(self, pages: Array, start: int, stop: int, byte: int) -> None:
         """The part of the new ``pages`` that was poisoned before they were made."""
@@ -145,18 +129,6 @@ class Allocation:
             first, end = max(start - int(page) * PAGE, 0), min(stop - int(page) * PAGE, PAGE)
             self.data[at + first : at + end] = byte
             self.init[at + first : at + end] = 0
-
-    def shadow(self, name: str, granule: int) -> tuple[Array, Array]:
-        """Per granule the block, counted from 1, that last was its "owner" (wrote), "reader" or "updater" (atomics).
-
-        The second array holds the number of the site where it was.
-        """
-        found: Array | None = getattr(self, name)
-        if found is None:
-            found = np.zeros(-(-self.data.size // granule), np.int32)
-            setattr(self, name, found)
-            self.sites[name], self.times[name] = np.zeros(found.size, np.int32), np.zeros(found.size, np.int32)
-        return found, self.sites[name]
 
 
 class Arena:
@@ -194,10 +166,6 @@ class Arena:
         far = {a.base: max(a.base - address, address - a.base - a.nbytes + 1, 0) for a in around}
         best = min(around, key=lambda a: far[a.base], default=None)
         return best if best is not None and far[best.base] <= GAP else None
-
-    def begin_launch(self) -> None:
-        for allocation in self.allocations:
-            allocation.begin_launch()
 
 
 def all_bytes(byte: int, raw: str) -> Any:

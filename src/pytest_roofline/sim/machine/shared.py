@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ...run.device import POISON
 from ..isa.floats import Array
-from ..observe.findings import ERROR, MEMORY, RACE, UNINITIALISED, Site
+from ..isa.site import Site
+from ..observe.chunk import Lanes
+from ..observe.findings import MEMORY, UNINITIALISED
 from ..observe.races import ATOMIC, READ, WRITE, Races
 from .atomics import atomic, typed_view
+from .handover import Handover
 from .memory import WRITTEN, all_bytes
-
-if TYPE_CHECKING:
-    from .execute import Chunk
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Which lanes access what: row, thread and byte address, arrays that broadcast. ``threads`` None: all of a row."""
-
-    rows: Array
-    threads: Array | None
-    at: Array
-    whole: bool  # the lanes are all lanes of the chunk, in order
-
-    def spread(self, chunk: Chunk, values: Array) -> Array:
-        """``values`` by lane as an array over the chunk."""
-        if self.whole:
-            return values
-        out = np.zeros((chunk.blocks, chunk.threads), values.dtype)
-        out[self.rows, self.threads] = values
-        return out
+from .protocol import Running
 
 
 class Shared:
-    """``size`` bytes for each of the chunk's blocks; poison until written."""
+    """Static and dynamic shared memory of each of the chunk's blocks; poison until written."""
 
-    def __init__(self, chunk: Chunk, size: int, granule: int) -> None:
-        self.chunk, self.size = chunk, size
-        held = max(16, -(-size // 16) * 16)
-        blocks = chunk.blocks
+    def __init__(self, chunk: Running, handover: Handover) -> None:
+        self.chunk, self.handover, self.size = chunk, handover, chunk.launch.shared_bytes
+        held, blocks = chunk.launch.shared_held, chunk.blocks
         self.data = np.full((blocks, held), POISON, np.uint8)
         self.init = np.zeros((blocks, held), np.uint8)
-        self.races = Races(chunk, held, granule)
+        self.races = Races(chunk, held, chunk.program.granule["shared"])
         self.rows = np.arange(blocks)[:, None]
-        # In a cluster, by word: the block that last wrote it, and which arrival at the cluster's barrier hands it over.
-        # What mbarriers order between blocks is not followed.
-        flat = chunk.program.flat
-        first = {item.mods[0] for block in flat.blocks for item in block.body if item.mods}
-        ordered = math.prod(flat.cluster) > 1 and "mbarrier" not in first
-        self.writer = np.full((blocks, held // 4), -1, np.int32) if ordered else None
-        self.phase = np.zeros((blocks, held // 4), np.int32)
 
     # Access
 
@@ -108,7 +78,7 @@ class Shared:
             return (np.zeros((1, 1), raw),) * count
         self.races.access(site, READ, lanes, each * count)
         self.chunk.count(site, "shared", m, at, each * count)
-        self._handed_over(
+        self.handover.read(
             site,
             (lanes.rows, lanes.rows, lanes.threads, lanes.at),
             lambda bad: self.chunk.broadcast(lanes.spread(self.chunk, bad)),
@@ -153,7 +123,7 @@ class Shared:
         index = lanes.at // each
         self.chunk.changes += 1
         ones = all_bytes(WRITTEN, raw)
-        self._wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
+        self.handover.wrote(lanes.rows, lanes.rows, lanes.threads, lanes.at, each * len(values))
         for n, value in enumerate(values):
             value = self.gathered(lanes, value)
             order = slice(None, None, -1) if self.chunk.reverse else slice(None)
@@ -196,84 +166,3 @@ class Shared:
         old = atomic(view.reshape(-1), where, op, run, first, second, keep, self.chunk.reverse)
         self.chunk.changes += not keep or bool((view.reshape(-1)[where] != old).any())
         return own.spread(self.chunk, np.ascontiguousarray(old))
-
-    # Another block's memory, in a cluster
-
-    def load_remote(
-        self, site: Site, lanes: Array, target: Array, at: Array, raw: str, count: int
-    ) -> tuple[Array, ...]:
-        """Loads of any block of the cluster. Order between blocks is not tracked; bounds and first writes are."""
-        each = np.dtype(raw).itemsize
-        inside = self.inside(site, lanes, at, each * count)
-        assert inside is not None
-        rows, index = target[inside], at[inside] // each
-        whole = all_bytes(WRITTEN, raw)
-        own, threads = np.nonzero(inside)
-        self._handed_over(site, (rows, own, threads, at[inside]), lambda bad: _scattered(inside, bad))
-        values = []
-        for n in range(count):
-            out = np.zeros(lanes.shape, raw)
-            out[inside] = self.data.view(raw)[rows, index + n]
-            values.append(out)
-            unwritten = self.init.view(raw)[rows, index + n] != whole
-            if unwritten.any():
-                active = np.zeros(lanes.shape, bool)
-                active[inside] = unwritten
-                message = f"read of {each} bytes of a cluster's shared memory that nobody wrote"
-                self.chunk.report(UNINITIALISED, message, (site,), active)
-        self.chunk.count(site, "shared", inside, at, each * count)
-        return tuple(values)
-
-    def store_remote(
-        self, site: Site, lanes: Array, target: Array, at: Array, values: tuple[Array, ...], raw: str
-    ) -> None:
-        each = np.dtype(raw).itemsize
-        inside = self.inside(site, lanes, at, each * len(values))
-        assert inside is not None
-        rows, index = target[inside], at[inside] // each
-        own, threads = np.nonzero(inside)
-        early = (rows != own) & (self.chunk.barriers.cluster_passed[own, threads] == 0)
-        if self.writer is not None and early.any():
-            message = "write into a block of the cluster that may not run yet: no cluster barrier before"
-            self.chunk.report(RACE, message, (site,), _scattered(inside, early), ERROR, True)
-        self._wrote(rows, own, threads, at[inside], each * len(values))
-        self.chunk.changes += 1
-        for n, value in enumerate(values):
-            self.data.view(raw)[rows, index + n] = self.chunk.broadcast(value)[inside]
-            self.init.view(raw)[rows, index + n] = all_bytes(WRITTEN, raw)
-        self.chunk.count(site, "shared", inside, at, each * len(values))
-
-    def _wrote(self, rows: Array, own: Array, threads: Array | None, at: Array, size: int) -> None:
-        """Threads of the blocks ``own`` write into the memory of the blocks ``rows``."""
-        if self.writer is None:
-            return
-        arrived = self.chunk.barriers.cluster_arrived
-        next_ = (arrived.max(axis=1)[own] if threads is None else arrived[own, threads]) + 1
-        for word in range(max(1, size // 4)):
-            self.writer[rows, at // 4 + word] = own
-            self.phase[rows, at // 4 + word] = next_
-
-    def _handed_over(
-        self, site: Site, read: tuple[Array, Array, Array | None, Array], spread: Callable[[Array], Array]
-    ) -> None:
-        """Report reads of what another block wrote where no barrier of the cluster is between.
-
-        ``read``: blocks whose memory is read, the readers' blocks and threads, and bytes.
-        """
-        if self.writer is None:
-            return
-        rows, own, threads, at = read
-        passed = self.chunk.barriers.cluster_passed
-        seen = passed.min(axis=1)[own] if threads is None else passed[own, threads]
-        who = self.writer[rows, at // 4]
-        bad = (who >= 0) & (who != own) & (seen < self.phase[rows, at // 4])
-        if bad.any():
-            message = "read of what another block of the cluster wrote, no cluster barrier between"
-            self.chunk.report(RACE, message, (site,), spread(bad), ERROR, True)
-
-
-def _scattered(where: Array, values: Array) -> Array:
-    """``values`` at the places where ``where`` is true, in their order, and false elsewhere."""
-    out = np.zeros(where.shape, bool)
-    out[where] = values
-    return out

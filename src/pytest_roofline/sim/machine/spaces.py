@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..observe.findings import MEMORY, Site
+from ..isa.site import Site
+from .globals import Globals
 from .local import Local
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from .protocol import Running
+from .remote import Remote
+from .shared import Shared
 
 WINDOW = 1 << 56  # bytes; shared memory lies in the first, local memory in the second, global memory below
 WINDOWS = {"global": 0, "shared": 1, "local": 2}
 
 
+class Space(Protocol):
+    """One memory; addresses are its own."""
+
+    def load(
+        self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool
+    ) -> tuple[Array, ...]: ...
+
+    def store(
+        self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
+    ) -> None: ...
+
+    def atomic(
+        self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
+    ) -> Array: ...
+
+
 class Spaces:
     """Hands accesses on. Lanes of one instruction may go to different spaces by generic addresses."""
 
-    INSTRUCTIONS = ("load", "store", "atomic", "load_cluster", "store_cluster", "map_shared", "window", "in_space")
-
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.owners: dict[str, Any] = {"global": chunk.globals, "shared": chunk.shared, "local": Local(chunk)}
+    def __init__(self, chunk: Running, globals_: Globals, shared: Shared, local: Local, remote: Remote) -> None:
+        self.chunk, self.globals, self.shared, self.remote = chunk, globals_, shared, remote
+        self.owners: dict[str, Space] = {"global": globals_, "shared": shared, "local": local}
 
     def window(self, value: Array, space: str, back: bool) -> Array:
         """cvta: a generic address from one of ``space``, or ``back``."""
@@ -35,7 +49,7 @@ class Spaces:
     def in_space(self, value: Array, space: str) -> Array:
         return value >> np.uint64(56) == WINDOWS.get(space, 0)
 
-    def _parts(self, space: str, at: Array, m: Array | None) -> list[tuple[Any, Array, Array | None]]:
+    def _parts(self, space: str, at: Array, m: Array | None) -> list[tuple[Space, Array, Array | None]]:
         """Whose memory, the address there, and the lanes it goes for."""
         if space:
             return [(self.owners["global" if space == "const" else space], at, m)]
@@ -73,9 +87,8 @@ class Spaces:
         self, site: Site, at: Array, m: Array | None, op: str, kind: str, b: Array, c: Array, keep: bool
     ) -> Array:
         if "shared::cluster" in site.opcode.split("."):
-            lanes, target, where = self._remote(site, at, m)
-            remote: Array = self.chunk.shared.atomic(site, where, lanes, op, kind, b, c, keep, target)
-            return remote
+            lanes, target, where = self.remote.targets(site, at, m)
+            return self.shared.atomic(site, where, lanes, op, kind, b, c, keep, target)
         out: Array | None = None
         for owner, where, part in self._parts(site.space, at, m):
             found = owner.atomic(site, where, part, op, kind, b, c, keep)
@@ -86,34 +99,27 @@ class Spaces:
     # Another block's shared memory, in a cluster
 
     def map_shared(self, address: Array, rank: Array) -> Array:
-        """mapa: the address of the same place in the block of that rank of the cluster."""
-        return address | ((rank + np.uint32(1)) << np.uint32(24))
-
-    def _remote(self, site: Site, at: Array, m: Array | None) -> tuple[Array, Array, Array]:
-        """Lanes, row of the block whose memory each addresses, and the offset there."""
-        lanes = self.chunk.lanes(m)
-        size = math.prod(self.chunk.program.flat.cluster)
-        rows = np.arange(self.chunk.blocks)[:, None]
-        rank = (self.chunk.broadcast(at) >> 24) - 1
-        outside = lanes & (rank >= size)
-        if outside.any():
-            message = f"shared memory of block {int(rank[outside][0])} of a cluster of {size}"
-            self.chunk.report(MEMORY, message, (site,), outside)
-            lanes = lanes & ~outside
-        target = np.where(rank < 0, rows, rows // size * size + np.clip(rank, 0, size - 1))
-        return lanes, target, self.chunk.broadcast(at) & 0xFFFFFF
+        return self.remote.map_shared(address, rank)
 
     def load_cluster(
         self, site: Site, at: Array, m: Array | None, raw: str, count: int, volatile: bool
     ) -> tuple[Array, ...]:
-        lanes, target, where = self._remote(site, at, m)
-        return self.chunk.shared.load_remote(site, lanes, target, where, raw, count)
+        lanes, target, where = self.remote.targets(site, at, m)
+        return self.remote.load(site, lanes, target, where, raw, count)
 
     def store_cluster(
         self, site: Site, at: Array, m: Array | None, values: tuple[Array, ...], raw: str, volatile: bool
     ) -> None:
-        lanes, target, where = self._remote(site, at, m)
-        self.chunk.shared.store_remote(site, lanes, target, where, values, raw)
+        lanes, target, where = self.remote.targets(site, at, m)
+        self.remote.store(site, lanes, target, where, values, raw)
+
+    # Of global memory alone
+
+    def prefetch(self, site: Site, at: Array, size: Array, m: Array | None) -> None:
+        self.globals.prefetch(site, at, size, m)
+
+    def fence(self, m: Array | None) -> None:
+        self.globals.order.fence(m)
 
 
 def _merged(part: Array | None, new: Array, old: Array) -> Array:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..observe.findings import CONVERGENCE, WARNING, Site
-
-if TYPE_CHECKING:
-    from .execute import Chunk
+from ..isa.site import Site
+from ..observe.chunk import Chunk
+from ..observe.findings import CONVERGENCE, WARNING
 
 LANE = np.arange(32)
 BIT = np.uint32(1) << LANE.astype(np.uint32)
@@ -93,31 +92,6 @@ def _sources(mode: str, lane: Array, clamp: Array, at: Array) -> tuple[Array, Ar
     return np.where(inside, j, at), inside
 
 
-def shuffle(
-    chunk: Chunk, site: Site, mode: str, value: Array, lane: Array, clamp: Array, mask: Array, m: Array | None
-) -> tuple[Array, Array]:
-    """The value of the lane that each lane names, and whether that lane was in range."""
-    part = members(chunk, site, mask, m)
-    values = by_warp(chunk, value)
-    if lane.size == 1 and clamp.size == 1:
-        distance = int(lane[0, 0])
-        j, inside = _source(mode, distance, int(clamp[0, 0]))
-        if mode == "bfly" and inside.all() and distance in (1, 2, 4, 8, 16):  # halves change places
-            d = values.reshape(values.shape[0], -1, 2, distance)[:, :, ::-1]
-        else:
-            d = np.take(values, j, axis=2)
-        p = _everywhere(chunk.warps, inside.tobytes())
-        if not (part == U(0xFFFFFFFF)).all():
-            d = _absent(chunk, site, part, np.broadcast_to(j, (1, chunk.warps, 32)), d.reshape(d.shape[0], -1), m)
-        return d.reshape(d.shape[0], -1), p
-    shape = (max(lane.shape[0], clamp.shape[0], values.shape[0]), chunk.warps, 32)
-    lanes = np.broadcast_to(by_warp(chunk, lane).astype(np.int64), shape)
-    clamps = np.broadcast_to(by_warp(chunk, clamp).astype(np.int64), shape)
-    j, inside = _sources(mode, lanes, clamps, LANE)
-    d = np.take_along_axis(np.broadcast_to(values, shape), j, axis=2)
-    return _absent(chunk, site, part, j, d.reshape(shape[0], -1), m), inside.reshape(shape[0], -1)
-
-
 def _absent(chunk: Chunk, site: Site, part: Array, j: Array, d: Array, m: Array | None) -> Array:
     """What comes from a lane that takes no part is undefined: poison, and a warning, for it may not be used."""
     there = (part >> j.astype(U)) & U(1)
@@ -130,28 +104,6 @@ def _absent(chunk: Chunk, site: Site, part: Array, j: Array, d: Array, m: Array 
     return np.where(bad, U(0xFFFFFFFF), d)
 
 
-def vote(chunk: Chunk, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
-    part = members(chunk, site, mask, m)
-    yes = ballot(chunk, p)[:, :, None] & part
-    if op == "ballot":
-        return lanes_of(yes)
-    if op == "any":
-        return lanes_of(yes != 0)
-    every = yes == part
-    return lanes_of(every if op == "all" else every | (yes == 0))
-
-
-def match(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> tuple[Array, Array]:
-    part = members(chunk, site, mask, m)
-    values = by_warp(chunk, value)
-    equal = values[:, :, :, None] == values[:, :, None, :]
-    bits = np.bitwise_or.reduce(np.where(equal, BIT, U(0)), axis=3) & part
-    if op == "any":
-        return bits.reshape(bits.shape[0], -1), np.ones((1, 1), bool)
-    same = bits == part
-    return lanes_of(np.where(same, part, U(0))), lanes_of(same)
-
-
 REDUCTIONS: dict[str, Any] = {
     "add": (np.add, lambda info: 0),
     "min": (np.minimum, lambda info: info.max),
@@ -162,18 +114,79 @@ REDUCTIONS: dict[str, Any] = {
 }
 
 
-def redux(chunk: Chunk, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> Array:
-    part = members(chunk, site, mask, m)
-    values = by_warp(chunk, value)[:, :, None, :]
-    there = ((part[:, :, :, None] >> LANE.astype(U)) & U(1)) == 1
-    ufunc, identity = REDUCTIONS[op]
-    neutral = values.dtype.type(identity(np.iinfo(values.dtype)))
-    return lanes_of(ufunc.reduce(np.where(there, values, neutral), axis=3, dtype=values.dtype))
+class Warp:
+    """The instructions, over a chunk."""
 
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
 
-def elect(chunk: Chunk, site: Site, mask: Array, m: Array | None) -> tuple[Array, Array]:
-    """The lowest lane that takes part is the leader."""
-    part = members(chunk, site, mask, m)
-    lowest = part & (~part + U(1))
-    leaders = lanes_of(np.log2(np.maximum(lowest, U(1)).astype(np.float64)).astype(U))
-    return leaders, (np.arange(chunk.threads) & 31)[None] == leaders
+    def shuffle(
+        self, site: Site, mode: str, value: Array, lane: Array, clamp: Array, mask: Array, m: Array | None
+    ) -> tuple[Array, Array]:
+        """The value of the lane that each lane names, and whether that lane was in range."""
+        part = members(self.chunk, site, mask, m)
+        values = by_warp(self.chunk, value)
+        if lane.size == 1 and clamp.size == 1:
+            distance = int(lane[0, 0])
+            j, inside = _source(mode, distance, int(clamp[0, 0]))
+            if mode == "bfly" and inside.all() and distance in (1, 2, 4, 8, 16):  # halves change places
+                d = values.reshape(values.shape[0], -1, 2, distance)[:, :, ::-1]
+            else:
+                d = np.take(values, j, axis=2)
+            p = _everywhere(self.chunk.warps, inside.tobytes())
+            if not (part == U(0xFFFFFFFF)).all():
+                lanes = np.broadcast_to(j, (1, self.chunk.warps, 32))
+                d = _absent(self.chunk, site, part, lanes, d.reshape(d.shape[0], -1), m)
+            return d.reshape(d.shape[0], -1), p
+        shape = (max(lane.shape[0], clamp.shape[0], values.shape[0]), self.chunk.warps, 32)
+        lanes = np.broadcast_to(by_warp(self.chunk, lane).astype(np.int64), shape)
+        clamps = np.broadcast_to(by_warp(self.chunk, clamp).astype(np.int64), shape)
+        j, inside = _sources(mode, lanes, clamps, LANE)
+        d = np.take_along_axis(np.broadcast_to(values, shape), j, axis=2)
+        return _absent(self.chunk, site, part, j, d.reshape(shape[0], -1), m), inside.reshape(shape[0], -1)
+
+    def vote(self, site: Site, op: str, p: Array, mask: Array, m: Array | None) -> Array:
+        part = members(self.chunk, site, mask, m)
+        yes = ballot(self.chunk, p)[:, :, None] & part
+        if op == "ballot":
+            return lanes_of(yes)
+        if op == "any":
+            return lanes_of(yes != 0)
+        every = yes == part
+        return lanes_of(every if op == "all" else every | (yes == 0))
+
+    def match(self, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> tuple[Array, Array]:
+        part = members(self.chunk, site, mask, m)
+        values = by_warp(self.chunk, value)
+        equal = values[:, :, :, None] == values[:, :, None, :]
+        bits = np.bitwise_or.reduce(np.where(equal, BIT, U(0)), axis=3) & part
+        if op == "any":
+            return bits.reshape(bits.shape[0], -1), np.ones((1, 1), bool)
+        same = bits == part
+        return lanes_of(np.where(same, part, U(0))), lanes_of(same)
+
+    def redux(self, site: Site, op: str, value: Array, mask: Array, m: Array | None) -> Array:
+        part = members(self.chunk, site, mask, m)
+        values = by_warp(self.chunk, value)[:, :, None, :]
+        there = ((part[:, :, :, None] >> LANE.astype(U)) & U(1)) == 1
+        ufunc, identity = REDUCTIONS[op]
+        neutral = values.dtype.type(identity(np.iinfo(values.dtype)))
+        return lanes_of(ufunc.reduce(np.where(there, values, neutral), axis=3, dtype=values.dtype))
+
+    def elect(self, site: Site, mask: Array, m: Array | None) -> tuple[Array, Array]:
+        """The lowest lane that takes part is the leader."""
+        part = members(self.chunk, site, mask, m)
+        lowest = part & (~part + U(1))
+        leaders = lanes_of(np.log2(np.maximum(lowest, U(1)).astype(np.float64)).astype(U))
+        return leaders, (np.arange(self.chunk.threads) & 31)[None] == leaders
+
+    def active(self, m: Array | None) -> Array:
+        return each_lane(ballot(self.chunk, self.chunk.everyone() if m is None else m))
+
+    def full(self, site: Site, m: Array | None) -> None:
+        """An instruction of the whole warp: none of its lanes may have returned."""
+        bits = ballot(self.chunk, self.chunk.everyone() if m is None else m)
+        short = each_lane((bits != 0) & (bits != np.uint32(0xFFFFFFFF)))
+        if short.any():
+            message = f"{site.opcode} needs all 32 lanes of the warp"
+            self.chunk.report(CONVERGENCE, message, (site,), self.chunk.broadcast(short & self.chunk.everyone()))

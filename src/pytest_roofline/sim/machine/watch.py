@@ -7,16 +7,13 @@ they were with the registers that they had, each had its turn, and nobody wrote 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..isa.floats import Array
+from .protocol import Pending, Running
 
-if TYPE_CHECKING:
-    from .execute import Chunk
-
-Pending = dict[int, "Array | None"]
 CYCLE = 256  # steps of the longest loop that is recognised
 LEAST, MOST = 1024, 8192  # steps after which it is looked again; a look costs about as much as the steps it takes
 PER_LIMIT = 16  # looks before the limit of steps, where that lies between
@@ -45,7 +42,7 @@ class State:
 class Watch:
     """Looks at a chunk from its step ``next`` on. ``fair`` turns pass until who waits longest runs, at most."""
 
-    def __init__(self, chunk: Chunk, steps_limit: int, fair: int) -> None:
+    def __init__(self, chunk: Running, steps_limit: int, fair: int) -> None:
         self.chunk, self.fair = chunk, fair
         self.every = max(LEAST, min(MOST, steps_limit // PER_LIMIT))
         self.next = self.every

@@ -5,33 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from ...build.ptx.syntax import Loc
+from ..isa.site import Site
 
 MEMORY, UNINITIALISED, RACE = "memory", "uninitialised", "race"
 BARRIER, CONVERGENCE, STEPS, TRAP = "barrier", "convergence", "steps", "trap"
 ERROR, WARNING = "error", "warning"
-
-
-@dataclass(frozen=True)
-class Site:
-    """One instruction that findings and counts refer to."""
-
-    index: int
-    opcode: str
-    loc: Loc
-    kernel: str
-    space: str = ""
-    pointers: frozenset[str] = frozenset()  # parameters the address comes from; empty if that is not known
-
-    @property
-    def place(self) -> str:
-        return f"{self.loc.file}:{self.loc.line}"
-
-    @property
-    def called(self) -> str:
-        """The same, after the line that calls the inlined function which it is in."""
-        parent = self.loc.parent
-        return f"{parent.file}:{parent.line} > {self.place}" if parent else self.place
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,18 @@ fences, an atomic or volatile read takes it up. A block's number is kept negativ
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..isa.floats import Array
-from ..machine.memory import Allocation
-from .findings import ERROR, RACE, WARNING, Site
-
-if TYPE_CHECKING:
-    from ..machine.execute import Chunk
+from ..isa.site import Site
+from .chunk import Chunk
+from .findings import ERROR, RACE, WARNING
+from .shadows import OWNER, READER, UPDATER, History, Memory
 
 KNOWING = 4096  # blocks of a launch up to which it is kept what each knows of each
 SEVERAL = np.int32(2**31 - 1)  # more than one block
-OWNER, READER, UPDATER = "owner", "reader", "updater"
 
 
 @dataclass
@@ -37,11 +33,11 @@ class Conflict:
 
 
 class Order:
-    """What the blocks of a launch did, as a chunk sees it."""
+    """What the ``blocks`` of a launch did, as a chunk sees it."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk, self.launch = chunk, chunk.launch
-        self.granule = chunk.program.granule["global"]
+    def __init__(self, chunk: Chunk, history: History, blocks: int) -> None:
+        self.chunk, self.history, self.total = chunk, history, blocks
+        self.granule = history.granule
         self.numbers = (chunk.numbers + 1).astype(np.int32)[:, None]
 
     def _granules(self, offsets: Array, size: int) -> list[Array]:
@@ -52,11 +48,12 @@ class Order:
         numbers = self.chunk.broadcast(self.numbers)
         return numbers if mask is None else numbers[mask]
 
-    def _foreign(self, found: Allocation, role: str, at: Array, mine: Array) -> Array:
+    def _foreign(self, found: Memory, role: str, at: Array, mine: Array) -> Array:
         """Where another block's access is not ordered before this one's."""
-        who = getattr(found, role)[at]
+        shadow = self.history.make(found, role)
+        who = shadow.who[at]
         bad = (who != 0) & (who != mine) & (who != -mine)
-        knows = self.launch.knows
+        knows = self.history.knows
         if knows is None or not bad.any():
             return bad
         mine = np.broadcast_to(mine, bad.shape)
@@ -64,31 +61,32 @@ class Order:
         several = who == SEVERAL
         if several.any():  # it is not known which: whoever has learnt of anybody is given the benefit of the doubt
             several = several & np.asarray(knows.any(axis=1))[mine]
-        return bad & ~(several | ((who < 0) & (known >= found.times[role][at])))
+        return bad & ~(several | ((who < 0) & (known >= shadow.time[at])))
 
-    def _conflict(self, found: Allocation, role: str, places: list[Array], mine: Array) -> Conflict | None:
-        if getattr(found, role) is None:
+    def _conflict(self, found: Memory, role: str, places: list[Array], mine: Array) -> Conflict | None:
+        shadow = self.history.get(found, role)
+        if shadow is None:
             return None
         total: Conflict | None = None
         for at in places:
             bad = self._foreign(found, role, at, mine)
-            one = Conflict(bad, getattr(found, role)[at], at, found.sites[role][at])
+            one = Conflict(bad, shadow.who[at], at, shadow.site[at])
             total = one if total is None else _joined(total, one)
         return total
 
-    def _note(self, found: Allocation, role: str, at: Array, number: Array, site: Site) -> Array:
+    def _note(self, found: Memory, role: str, at: Array, number: Array, site: Site) -> Array:
         """This access is the last; where several blocks did it in this very instruction."""
-        who, sites = found.shadow(role, self.granule)
-        who[at] = number
-        sites[at] = site.index
-        lost = who[at] != number
+        shadow = self.history.make(found, role)
+        shadow.who[at] = number
+        shadow.site[at] = site.index
+        lost = shadow.who[at] != number
         if lost.any() and role != OWNER:
-            who[np.broadcast_to(at, lost.shape)[lost]] = SEVERAL
+            shadow.who[np.broadcast_to(at, lost.shape)[lost]] = SEVERAL
         if role != OWNER:
-            found.times[role][at] = self.launch.time
+            shadow.time[at] = self.history.time
         return lost
 
-    def read(self, found: Allocation, site: Site, offsets: Array, mask: Array, size: int, volatile: bool) -> None:
+    def read(self, found: Memory, site: Site, offsets: Array, mask: Array, size: int, volatile: bool) -> None:
         if volatile:
             self.synchronise(found, offsets, mask, acquires=True, releases=False)
             return
@@ -96,20 +94,19 @@ class Order:
         uncached = "nc" in site.opcode.split(".")
         kind = "non-coherent load (ld.global.nc) of data" if uncached else "read of data"
         self._report(found, site, mask, self._conflict(found, OWNER, places, mine), f"{kind} that {{}} writes")
-        if uncached and found.owner is not None:
-            own = Conflict(np.abs(found.owner[places[0]]) == mine, mine, places[0], found.sites[OWNER][places[0]])
+        owner = self.history.get(found, OWNER) if uncached else None
+        if owner is not None:
+            own = Conflict(np.abs(owner.who[places[0]]) == mine, mine, places[0], owner.site[places[0]])
             text = "non-coherent load (ld.global.nc) of data that {} itself writes"
             self._report(found, site, mask, own, text)
         late = self._conflict(found, UPDATER, places, mine)
         self._report(found, site, mask, late, "plain read of what {} updates atomically", WARNING)
         for at in places:
-            reader, _ = found.shadow(READER, self.granule)
+            reader = self.history.make(found, READER).who
             number = np.where(self._foreign(found, READER, at, mine) | (reader[at] == SEVERAL), SEVERAL, mine)
             self._note(found, READER, at, number, site)
 
-    def write(
-        self, found: Allocation, site: Site, offsets: Array, mask: Array | None, size: int, volatile: bool
-    ) -> None:
+    def write(self, found: Memory, site: Site, offsets: Array, mask: Array | None, size: int, volatile: bool) -> None:
         if volatile:
             self.synchronise(found, offsets, mask, acquires=False, releases=True)
             return
@@ -120,12 +117,12 @@ class Order:
         for at in places:
             lost = self._note(found, OWNER, at, mine, site)
             if lost.any():
-                who, sites = found.shadow(OWNER, self.granule)
-                met = Conflict(lost, who[at], at, sites[at])
+                shadow = self.history.make(found, OWNER)
+                met = Conflict(lost, shadow.who[at], at, shadow.site[at])
                 owner = met if owner is None else _joined(owner, met)
         self._report(found, site, mask, owner, "write of what {} writes too")
 
-    def update(self, found: Allocation, site: Site, offsets: Array, mask: Array, size: int) -> None:
+    def update(self, found: Memory, site: Site, offsets: Array, mask: Array, size: int) -> None:
         """An atomic access."""
         mine, places = self._mine(mask), self._granules(offsets, size)
         text = "atomic access to what {} writes"
@@ -138,7 +135,7 @@ class Order:
 
     def _report(
         self,
-        found: Allocation,
+        found: Memory,
         site: Site,
         mask: Array | None,
         conflict: Conflict | None,
@@ -160,11 +157,9 @@ class Order:
             sites = (site, self.chunk.program.sites[int(index)])
             self.chunk.report(RACE, text, sites, self.chunk.broadcast(lanes), severity, between_blocks=True)
 
-    def synchronise(
-        self, found: Allocation, offsets: Array, mask: Array | None, acquires: bool, releases: bool
-    ) -> None:
+    def synchronise(self, found: Memory, offsets: Array, mask: Array | None, acquires: bool, releases: bool) -> None:
         """Atomic and volatile accesses, one after the other: a place hands on what was fenced before it was written."""
-        knows = self.launch.knows
+        knows = self.history.knows
         if knows is None:  # nobody has fenced: there is nothing to hand on
             return
         blocks, places = self._mine(mask).ravel(), np.broadcast_to(offsets, self._mine(mask).shape).ravel()
@@ -172,28 +167,28 @@ class Order:
         pairs = dict.fromkeys(zip(blocks[order].tolist(), places[order].tolist(), strict=True))
         for block, place in pairs:
             key = (found.base, place)
-            carried = self.launch.carried.get(key)
+            carried = self.history.carried.get(key)
             if acquires and carried is not None:
                 np.maximum(knows[block], carried, out=knows[block])
             if releases:
-                self.launch.carried[key] = knows[block].copy() if carried is None else np.maximum(carried, knows[block])
+                self.history.carried[key] = (
+                    knows[block].copy() if carried is None else np.maximum(carried, knows[block])
+                )
 
     def fence(self, m: Array | None) -> None:
         """What the blocks did so far is ordered before whoever synchronises with them from now on."""
         lanes = self.chunk.lanes(m)
         ids = self.numbers[lanes.any(axis=1), 0]
-        self.launch.time += 1
-        if self.launch.knows is None and math.prod(self.launch.grid) <= KNOWING:
-            self.launch.knows = np.zeros((math.prod(self.launch.grid) + 1,) * 2, np.int32)
-        if self.launch.knows is not None:
-            self.launch.knows[ids, ids] = self.launch.time
-        for found in self.launch.arena.allocations:
-            for role in (OWNER, READER, UPDATER):
-                who = getattr(found, role)
-                if who is not None:
-                    mine = np.isin(who, ids)
-                    who[mine] = -who[mine]
-                    found.times[role][mine] = self.launch.time
+        history = self.history
+        history.time += 1
+        if history.knows is None and self.total <= KNOWING:
+            history.knows = np.zeros((self.total + 1,) * 2, np.int32)
+        if history.knows is not None:
+            history.knows[ids, ids] = history.time
+        for shadow in history.shadows.values():
+            mine = np.isin(shadow.who, ids)
+            shadow.who[mine] = -shadow.who[mine]
+            shadow.time[mine] = history.time
 
 
 def _joined(first: Conflict, then: Conflict) -> Conflict:

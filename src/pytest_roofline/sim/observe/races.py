@@ -9,16 +9,14 @@ them apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..isa.floats import Array
-from .findings import ERROR, RACE, WARNING, Site
-
-if TYPE_CHECKING:
-    from ..machine.execute import Chunk
-    from ..machine.shared import Lanes
+from ..isa.site import Site
+from .chunk import Chunk, Lanes
+from .findings import ERROR, RACE, WARNING
 
 MANY = -1  # more than one thread
 READ, WRITE, ATOMIC = "read", "write", "atomic access"
@@ -45,6 +43,7 @@ class Races:
         self.records: dict[tuple[str, str], Record] = {}
         self.clock = 0
         self.synced = 0  # before it everything is ordered, in all blocks
+        self.astray = np.zeros(chunk.blocks, bool)  # blocks whose threads met wrongly: what follows is no news
 
     # Order
 
@@ -129,7 +128,7 @@ class Races:
 
     def _report(self, lanes: Lanes, bad: Array, who: Array, message: str, sites: tuple[Site, ...]) -> None:
         """Told apart by whether the two are of one warp."""
-        bad = bad & ~self.chunk.barriers.astray[lanes.rows]  # whose barriers went wrong is no news to be told
+        bad = bad & ~self.astray[lanes.rows]  # whose barriers went wrong is no news to be told
         own = -1 if lanes.threads is None else lanes.threads >> 5
         same = ((who >= 0) & ((who >> 5) == own)) | (self.chunk.warps == 1)
         for severity, which in ((ERROR, bad & ~same), (WARNING, bad & same)):

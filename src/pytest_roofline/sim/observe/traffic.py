@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from ..isa.floats import Array
-
-if TYPE_CHECKING:
-    from ..machine.execute import Launch
+from ..isa.program import Program
 
 SECTOR = 32  # bytes: the unit in which global memory is moved
 BANKS, WORD = 32, 4  # of shared memory; a bank gives one word of 4 bytes a wavefront
@@ -93,7 +91,23 @@ def touch(blocks: Array, m: Array | None, at: Array, size: int, opcode: str) -> 
     return Touch(blocks[some], first[some], last[some] + size, write)
 
 
-def by_buffer(launches: Iterable[Launch]) -> dict[str, Counts]:
+@dataclass
+class Executed:
+    """How often a block of code ran: for how many lanes, and for how many warps with any lane."""
+
+    lanes: int = 0
+    warps: int = 0
+
+
+class Counted(Protocol):
+    """A launch that ran: counts by site and buffer, and how often each block of code was executed."""
+
+    program: Program
+    counts: dict[tuple[int, str], Counts]
+    executed: dict[int, Executed]
+
+
+def by_buffer(launches: Iterable[Counted]) -> dict[str, Counts]:
     """Accesses per buffer, "shared" for shared memory."""
     total: dict[str, Counts] = {}
     for launch in launches:
@@ -102,7 +116,7 @@ def by_buffer(launches: Iterable[Launch]) -> dict[str, Counts]:
     return total
 
 
-def instructions(launches: Iterable[Launch]) -> Counter[str]:
+def instructions(launches: Iterable[Counted]) -> Counter[str]:
     """Lanes that executed each opcode. One under a predicate counts for every lane that reaches it."""
     total: Counter[str] = Counter()
     for launch in launches:
@@ -139,7 +153,7 @@ def kind_of(opcode: str) -> str:
     return "float" if base in ARITHMETIC and floating else "other"
 
 
-def issued(launch: Launch) -> tuple[Counter[str], int]:
+def issued(launch: Counted) -> tuple[Counter[str], int]:
     """Instructions that warps issued, by class, and the lanes of those of class "special"."""
     kinds: Counter[str] = Counter()
     special = 0
@@ -151,6 +165,6 @@ def issued(launch: Launch) -> tuple[Counter[str], int]:
     return kinds, special
 
 
-def exponentials(launches: Iterable[Launch]) -> int:
+def exponentials(launches: Iterable[Counted]) -> int:
     """Lanes that executed an exponential (ex2, to which exp and __expf come down)."""
     return sum(count for opcode, count in instructions(launches).items() if opcode.startswith("ex2"))
