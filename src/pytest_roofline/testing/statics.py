@@ -15,7 +15,7 @@ from ..run.build import Build
 from ..run.case import Case
 from ..run.plan import Plan
 from ..run.static import ARCHITECTURES, check_accesses, check_resources, gpu_of
-from .cases import base_shape
+from .shapes import base_shape
 
 on_each_architecture = pytest.mark.parametrize("arch", ARCHITECTURES)
 
