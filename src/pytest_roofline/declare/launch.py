@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import DeclarationError
@@ -50,7 +50,7 @@ class Launch:
     defines: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] | None = None
     writes: tuple[str, ...] | None = None
-    vector: int | Mapping[str, int] | None = None
+    vector: int | Mapping[str, int] | None = field(default=None, hash=False)  # a dict has no hash
     unrolled: int | None = None
     configure: Callable[[Shape, Gpu], Mapping[str, Any]] | None = None
 
