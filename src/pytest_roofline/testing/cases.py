@@ -24,6 +24,7 @@ from ..errors import RooflineError
 from ..hardware.gpus import gpu_named
 from ..hardware.limits import WARP
 from ..run.case import Case
+from ..run.plan import Plan, PlannedLaunch
 
 GPU = gpu_named("h200")  # whose configurations the boundaries are taken from
 FEW = 8  # of an extent that is not varied
@@ -35,6 +36,7 @@ MANY = 4096  # of an extent from which it is no longer varied for its own sake
 ELEMENTS = 2**18  # of the largest array of a case
 SAMPLED_ELEMENTS = 2**23  # of the largest array of a case with a large grid, of which some blocks are run
 PAST = 2**32  # elements
+SERIAL = 1024  # elements of the largest array for each thread of a launch, at most, with a large extent: else it is slow
 SHUFFLED = 6  # cases in which all extents vary together
 TRIED = 20_000  # shapes that are tried to find one that the limits allow
 
@@ -145,9 +147,17 @@ def _allowed(variant: Variant, wanted: Iterable[Shape]) -> list[Shape]:
     found: dict[Shape, None] = {}
     for shape in wanted:
         grown = max(shape.extents.values(), default=1) in LARGE_GRID
-        if largest(variant, shape) <= (SAMPLED_ELEMENTS if grown else ELEMENTS) and not variant.broken_limit(shape):
+        if largest(variant, shape) > (SAMPLED_ELEMENTS if grown else ELEMENTS) or variant.broken_limit(shape):
+            continue
+        if not grown or is_parallel(variant, shape):
             found[shape] = None
     return list(found)
+
+
+def is_parallel(variant: Variant, shape: Shape) -> bool:
+    """Whether the threads are many beside the elements; else a large extent makes a long loop and no large grid."""
+    threads = max((launch.blocks * launch.threads for launch in planned(variant, shape)), default=1)
+    return largest(variant, shape) <= SERIAL * threads
 
 
 def largest(variant: Variant, shape: Shape) -> int:
@@ -193,21 +203,33 @@ def refused_shapes(suite: Suite, variant: Variant) -> list[Shape]:
 
 
 def huge_shape(suite: Suite, variant: Variant) -> Shape | None:
-    """A shape with an array of over 2^32 elements that the variant runs, grown along an independent extent."""
-    free = independent(variant.operator)
-    default = suite.default(variant.operator).replace(dtype=variant.dtypes[0])
-    start = nearest(suite, variant, default)
-    if start is None:
-        return None
-    for name in free:
-        each = max(
-            (math.prod(a.shape(start)) // start[name] for a in variant.operator.arrays if name in a.dims), default=0
-        )
-        if each:
-            shape = start.replace(**{name: PAST // each + 9})
-            if not variant.broken_limit(shape):
-                return shape
-    return None
+    """A shape with an array of over 2^32 elements that the variant runs, grown along an independent extent.
+
+    Of several, the extent that makes the most blocks: each has little to do then, and some of them can be run.
+    """
+    start = nearest(suite, variant, suite.default(variant.operator).replace(dtype=variant.dtypes[0]))
+    grown = [] if start is None else [_grown(variant, start, name) for name in independent(variant.operator)]
+    blocks = {
+        shape: max((launch.blocks for launch in planned(variant, shape)), default=0)
+        for shape in grown
+        if not variant.broken_limit(shape)
+    }
+    most = max(blocks, key=lambda shape: blocks[shape], default=None)
+    return most if most and blocks[most] else None
+
+
+def _grown(variant: Variant, start: Shape, name: str) -> Shape:
+    """``start`` with one extent so large that an array with it has over 2^32 elements."""
+    sizes = [math.prod(a.shape(start)) // start[name] for a in variant.operator.arrays if name in a.dims]
+    return start.replace(**{name: PAST // max(1, *sizes) + 9})
+
+
+def planned(variant: Variant, shape: Shape) -> tuple[PlannedLaunch, ...]:
+    """The launches of the variant at a shape; none where it is refused."""
+    try:
+        return Plan(Case(variant, shape), GPU).launches
+    except RooflineError:
+        return ()
 
 
 def _named(cases: Iterable[Case]) -> dict[str, Case]:
@@ -243,12 +265,15 @@ def huge_cases(suite: Suite) -> dict[str, Case]:
 
 
 def sanitize_cases(suite: Suite) -> dict[str, Case]:
-    """Every variant at a small ragged shape, and where that spreads over a cluster at one more."""
+    """Every variant at a small ragged shape: few of what blocks share out, and loops over the rest go round as they do.
+
+    Few are the independent extents, of which more make more blocks; a contiguous one is cut to a ragged number.
+    """
     found = []
     for variant in suite:
-        default = suite.default(variant.operator)
-        wide = contiguous(variant.operator)
-        ragged = {n: min(default[n], RAGGED[2] if n in wide else FEW) for n in default.extents}
+        operator, default = variant.operator, suite.default(variant.operator)
+        few = {*independent(operator)} - contiguous(operator)
+        ragged = {name: min(default[name], FEW if name in few else RAGGED[2]) for name in default.extents}
         shape = nearest(suite, variant, default.replace(dtype=variant.dtypes[0], **ragged))
         if shape is not None:
             found.append(Case(variant, shape, suite))

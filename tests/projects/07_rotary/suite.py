@@ -33,4 +33,4 @@ PAIR_A_THREAD = Variant(
     ),
     limits=(Limit(lambda s: s.D % 2 == 0, "D % 2 == 0: values are turned in pairs"),),
 )
-SUITE = Suite((PAIR_A_THREAD,), {"main": (Shape(B=4, S=1024, H=16, D=128),)})
+SUITE = Suite((PAIR_A_THREAD,), {"main": (Shape(B=2, S=512, H=16, D=128),)})

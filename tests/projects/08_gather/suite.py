@@ -23,4 +23,4 @@ BLOCK_A_ROW = Variant(
         vector={"table": 4, "ids": 8, "y": 4},
     ),
 )
-SUITE = Suite((BLOCK_A_ROW,), {"main": (Shape(V=32000, N=1024, B=4, S=512),)})
+SUITE = Suite((BLOCK_A_ROW,), {"main": (Shape(V=4096, N=1024, B=4, S=256),)})

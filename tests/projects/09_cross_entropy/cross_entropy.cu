@@ -34,7 +34,7 @@ cross_entropy(float* logits, const long long* __restrict__ labels, float scale, 
         mine = joined(mine, warps[warp]);
     }
 
-    const int label = static_cast<int>(labels[blockIdx.x]);
+    const long long label = labels[blockIdx.x];
     for (int i = threadIdx.x; i < V; i += BLOCK) {
         const float share = expf(logits[i] - mine.most) / mine.sum;
         logits[i] = (share - (i == label ? 1.0f : 0.0f)) * scale;
