@@ -17,6 +17,7 @@ INPUT, OUTPUT, INOUT, SCRATCH = "input", "output", "inout", "scratch"
 ROLES = (INPUT, OUTPUT, INOUT)
 POISON = "poison"  # the initial contents of an output that the kernel must write
 Dim = str | int | Callable[[Shape], int]
+Bound = float | str | Callable[[Shape], float]
 Make = Callable[[Shape, np.random.Generator], np.ndarray]
 
 # C types of scalar parameters: their NumPy type, and what a compiler declares such a parameter as in PTX.
@@ -52,9 +53,10 @@ class Array:
     ``role`` is "input", "output" or "inout" (read and written in place, or added into). ``dtype`` is a type's name, or
     "element" for the type of the shape.
 
-    Inputs are uniform in [``low``, ``high``), whole numbers in it for integer types; a bound is a number or the name of
-    an extent, so that ``high="V"`` keeps an index below V. ``make(shape, rng)`` gives other contents: sorted, permuted,
-    masked. An output begins as ``initial``: "poison", which the kernel must overwrite, or a number.
+    Inputs are uniform in [``low``, ``high``), whole numbers in it for integer types; a bound is a number, the name of
+    an extent, so that ``high="V"`` keeps an index below V, or a function of the shape. ``make(shape, rng)`` gives other
+    contents: sorted, permuted, masked. An output begins as ``initial``: "poison", which the kernel must overwrite, or a
+    number.
 
     A value y is right if |y - ref| <= rtol * |ref| + atol. ``atol`` is a number or a function of the shape. With
     ``ulps`` an output of 16 or 8 bits is judged by units in the last place of the rounded reference instead. The
@@ -65,8 +67,8 @@ class Array:
     name: str
     dims: tuple[Dim, ...] = ()
     role: str = INPUT
-    low: float | str = 0.0
-    high: float | str = 1.0
+    low: Bound = 0.0
+    high: Bound = 1.0
     dtype: str = ELEMENT
     rtol: float | None = None
     atol: float | Callable[[Shape], float] | None = None
@@ -100,15 +102,17 @@ class Array:
 
     def _check_contents(self) -> None:
         for name, value in (("low", self.low), ("high", self.high)):
-            if isinstance(value, bool) or not (isinstance(value, int | float | str)):
-                self._fail(f"has {name} = {value!r}; a bound is a number or the name of an extent")
+            if isinstance(value, bool) or not (isinstance(value, int | float | str) or callable(value)):
+                self._fail(
+                    f"has {name} = {value!r}; a bound is a number, the name of an extent or a function of the shape"
+                )
             if isinstance(value, float) and not math.isfinite(value):
                 self._fail(f"has {name} = {value!r}; a bound is finite")
         if self.make is not None and not callable(self.make):
             self._fail(f"has make = {self.make!r}; it is a function of the shape and a NumPy random generator")
         if self.initial != POISON and (isinstance(self.initial, str | bool) or self.role != OUTPUT):
             self._fail(f'has initial = {self.initial!r}; an output begins as "poison" or as a number')
-        if self.read and self.make is None and not isinstance(self.low, str) and not isinstance(self.high, str):
+        if self.read and self.make is None and isinstance(self.low, int | float) and isinstance(self.high, int | float):
             if self.low >= self.high and self.dtype != "bool":
                 self._fail(f"has values in [{self.low}, {self.high}), which is empty")
             if self.dtype in INTEGERS and self.high - self.low < 2:
@@ -139,8 +143,13 @@ class Array:
 
     def bounds(self, shape: Shape) -> tuple[float, float]:
         """[low, high) of an input as numbers."""
-        low, high = (shape[value] if isinstance(value, str) else value for value in (self.low, self.high))
-        return low, high
+        return self._bound("low", self.low, shape), self._bound("high", self.high, shape)
+
+    def _bound(self, name: str, bound: Bound, shape: Shape) -> float:
+        value = shape[bound] if isinstance(bound, str) else at(f"{name} of array {self.name!r}", bound, shape)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+            self._fail(f"has {name} = {value!r} at {shape!r}; a bound is a finite number")
+        return float(value) if isinstance(value, float | np.floating) else int(value)
 
     def _dim(self, dim: Dim, shape: Shape) -> int:
         if isinstance(dim, str):

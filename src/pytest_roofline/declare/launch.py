@@ -50,15 +50,15 @@ class Launch:
     defines: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] | None = None
     writes: tuple[str, ...] | None = None
-    vector: int | Mapping[str, int] | None = None
+    vector: int | Mapping[str, int] | None = dataclasses.field(default=None, hash=False)  # no hash of a dict
     unrolled: int | None = None
     configure: Callable[[Shape, Gpu], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, str) or not isinstance(self.source, str):
             raise DeclarationError(f"a launch has kernel = {self.kernel!r}, source = {self.source!r}; both are texts")
-        for field in ("args", "defines"):
-            require_tuple(f"launch {self.kernel!r}: {field}", getattr(self, field))
+        for entry in ("args", "defines"):
+            require_tuple(f"launch {self.kernel!r}: {entry}", getattr(self, entry))
         for field in ("reads", "writes"):
             if getattr(self, field) is not None:
                 require_tuple(f"launch {self.kernel!r}: {field}", getattr(self, field))

@@ -18,6 +18,7 @@ from .shape import Shape, called
 
 TILE_ABOVE = 2**27  # elements from which an input repeats itself, so that the host does not have to hold it
 ITEMS = 1009  # different items of a large input: a prime, so that an offset that wraps at 2^32 lands on other values
+LOOSE_TILE = 2**20  # elements of a repeated part where items are larger than the host should hold, at least
 LEAST_TILE = 2**15  # elements of a repeated part: of small items more are different
 TRIAL_ELEMENTS = 2**22  # of all extents multiplied, at most, where an operator is tried
 SMALL = 6  # extents of the shape at which an operator is tried when it is declared: even, for one may be halved
@@ -73,7 +74,8 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0, items: int | No
     """Contents of every input by name, from a fixed ``seed``.
 
     Beyond ``TILE_ABOVE`` elements, or where ``items`` asks for it, an array repeats itself after so many items: an item
-    is what the operator's independent extents leave of it.
+    is what the operator's independent extents leave of it. Where those are too large, as of b in a matrix product a b,
+    it repeats itself after a prime number of elements, whatever they belong to.
     Errors: :class:`DeclarationError` for what ``make`` returns, :class:`DeviceMemoryError` for an array too large.
     """
     found = {}
@@ -93,13 +95,12 @@ def _tile(operator: Operator, array: Array, extents: tuple[int, ...], items: int
     leading = 0
     while leading < len(array.dims) and array.dims[leading] in free:
         leading += 1
-    if not leading:
-        return size
     item = math.prod(extents[leading:])
-    wanted = items or ITEMS
-    if wanted * item < LEAST_TILE:
+    wanted = (items or ITEMS) if leading else 1
+    if leading and wanted * item < LEAST_TILE:
         wanted = next_prime(-(-LEAST_TILE // item))
-    return min(size, wanted * item)
+    tile = min(size, wanted * item)
+    return tile if tile <= TILE_ABOVE else next_prime(LOOSE_TILE)
 
 
 def next_prime(number: int) -> int:

@@ -26,8 +26,8 @@ WRAP = 2**32  # bytes and elements by which an offset in 32 bits goes wrong
 class Run(Held):
     """A build on a device, with inputs uploaded and outputs in their initial state.
 
-    ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a large case unless
-    it is to be run ``whole``.
+    ``units`` are those of the grid that shall run, on a simulated device; by default all, or some of a large case
+    unless it is to be run ``whole``.
     The other parameters are those of :class:`~pytest_roofline.run.held.Held`.
     """
 

@@ -33,7 +33,7 @@ def check_resources(launch: BuiltLaunch) -> None:
 
 
 def check_accesses(build: Build, launch: BuiltLaunch) -> None:
-    """Each array is loaded and stored at the width that the launch declares for it; without a loop, as often as it must.
+    """Each array is accessed at the width that the launch declares for it; without a loop, as often as it must be.
 
     An array without a declared width is held to none. Atomics on an output are writes to it.
     Errors: :class:`StaticCheckError` with what was found and what was declared.

@@ -1,4 +1,4 @@
-"""Numbers of a declaration at which something changes: what limits compare, vectors, warps, blocks, what a block covers.
+"""Numbers of a declaration at which something changes: of limits, vectors, warps, blocks, and what a block covers.
 
 Nothing is known here of what the extents mean.
 """
@@ -57,7 +57,8 @@ def launch_numbers(suite: Suite, variant: Variant) -> tuple[set[int], dict[int, 
     own, first = (_launches(one, default) for one in (variant, suite.baseline(variant)))
     blocks = {block for launch in (*own, *first) for block in _block(launch, default)}
     threads = {math.prod(_block(launch, default)) for launch in (*own, *first)}
-    single, many = {WARP, *blocks, *threads}, {}
+    single = {WARP, *blocks, *threads}
+    many: dict[int, int] = {}
     for elements in {n for launch in own for n in _vectors(variant, launch, default)}:
         single.add(elements)
         many |= {count * elements: elements for count in (WARP, *threads) if elements > 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 Row = dict[str, int]
 
@@ -28,7 +29,7 @@ def pairwise(values: Mapping[str, Sequence[int]], allowed: Callable[[Row], bool]
 
 
 def _row(
-    start: Row, values: Mapping[str, Sequence[int]], open_pairs: Mapping[object, None], allowed: Callable[[Row], bool]
+    start: Row, values: Mapping[str, Sequence[int]], open_pairs: Mapping[Any, None], allowed: Callable[[Row], bool]
 ) -> Row | None:
     """``start`` completed: for each further name the value that meets most others for the first time."""
 

@@ -14,9 +14,9 @@ from ..declare.shape import MOST, Shape
 from ..declare.suite import Suite
 from ..declare.values import independent
 from ..declare.variant import Variant
-from ..errors import RefusedError, RooflineError
+from ..errors import RooflineError
 from ..run.case import Case
-from ..run.plan import LackingError, Plan
+from ..run.plan import Plan, PlannedLaunch
 from .boundaries import (
     FEW,
     GPU,
@@ -31,6 +31,7 @@ from .boundaries import (
 )
 from .pairs import Row, pairwise
 
+SERIAL = 1024  # elements of the largest array for each thread of a launch, at most, with a large extent
 LARGE = (65536, 70000)  # past what 16 bits count, and what a grid has in y and z
 ELEMENTS = 2**17  # of the largest array of a case
 LONG_ELEMENTS = 2**20 + 64  # of the largest array where one extent alone is at a limit
@@ -41,7 +42,7 @@ GROWN = tuple(2**n for n in range(1, 63))  # sizes that are tried to break a lim
 
 
 def base_shape(suite: Suite, variant: Variant, most: int = FEW) -> Shape | None:
-    """A small shape that the variant runs, each extent at most ``most`` where limits allow; None where none is found."""
+    """A small shape that the variant runs, each extent at most ``most`` where limits allow; None if none is found."""
     default = suite.default(variant.operator).replace(dtype=variant.dtypes[0])
     wanted = default.replace(**{name: min(most, value) for name, value in default.extents.items()})
     return nearest(suite, variant, wanted)
@@ -150,11 +151,27 @@ def _usual(suite: Suite, variant: Variant) -> Iterator[Shape]:
 
 
 def _large(suite: Suite, variant: Variant, base: Shape, least: Shape) -> Iterator[Shape | None]:
-    """Past 2^16 of each extent, and of a grid's; only some blocks of them are run where blocks do not need each other."""
+    """Past 2^16 of each extent, and of a grid's; only some blocks are run where they do not need each other."""
     most = SAMPLED_ELEMENTS if independent(variant.operator) else ELEMENTS
     for name in base.extents:
         for value in dict.fromkeys((*LARGE, covered(variant, base, name) * 65535 + 1)):
-            yield _at(suite, variant, least if value > ELEMENTS else _narrow(base, least, name), name, value, most)
+            shape = _at(suite, variant, least if value > ELEMENTS else _narrow(base, least, name), name, value, most)
+            if shape is not None and is_parallel(variant, shape):
+                yield shape
+
+
+def is_parallel(variant: Variant, shape: Shape) -> bool:
+    """Whether the threads are many beside the elements; else a large extent makes a long loop and no large grid."""
+    threads = max((launch.blocks * launch.threads for launch in planned(variant, shape)), default=1)
+    return largest(variant, shape) <= SERIAL * threads
+
+
+def planned(variant: Variant, shape: Shape) -> tuple[PlannedLaunch, ...]:
+    """The launches of the variant at a shape; none where it is refused or not built for it."""
+    try:
+        return Plan(Case(variant, shape), GPU).launches
+    except RooflineError:
+        return ()
 
 
 def _narrow(base: Shape, least: Shape, name: str) -> Shape:
@@ -201,14 +218,18 @@ def _breaking(suite: Suite, variant: Variant, base: Shape, reason: str) -> Itera
 def huge_shape(suite: Suite, variant: Variant) -> Shape | None:
     """A shape with an array of over 2^32 elements, or else 2^31, that the variant runs; None if there is none.
 
-    The default grows along an extent of which outputs do not depend: along one whose grid a GPU takes, if there is one.
+    The default grows along an extent of which outputs do not depend; of several, along the one that makes the most
+    blocks: each has little to do then, and some of them can be run.
     """
-    default = suite.default(variant.operator).replace(dtype=variant.dtypes[0])
-    start = nearest(suite, variant, default)
+    start = nearest(suite, variant, suite.default(variant.operator).replace(dtype=variant.dtypes[0]))
     if start is None:
         return None
-    found = [s for past in PAST for s in _grown(variant, start, past) if not variant.broken_limit(s)]
-    return next((s for s in found if _is_planned(variant, s)), next(iter(found), None))
+    for past in PAST:
+        grown = [shape for shape in _grown(variant, start, past) if not variant.broken_limit(shape)]
+        blocks = [max((launch.blocks for launch in planned(variant, shape)), default=0) for shape in grown]
+        if any(blocks):
+            return grown[blocks.index(max(blocks))]
+    return None
 
 
 def _grown(variant: Variant, start: Shape, past: int) -> Iterator[Shape]:
@@ -220,20 +241,12 @@ def _grown(variant: Variant, start: Shape, past: int) -> Iterator[Shape]:
             yield start.replace(**{name: past // each + 9})
 
 
-def _is_planned(variant: Variant, shape: Shape) -> bool:
-    try:
-        Plan(Case(variant, shape), GPU)
-    except LackingError:
-        return True
-    except RefusedError:
-        return False
-    return True
-
-
 def ragged_shape(suite: Suite, variant: Variant) -> Shape | None:
-    """A small ragged shape, for checks that look at every access."""
-    default = suite.default(variant.operator).replace(dtype=variant.dtypes[0])
-    wide = contiguous(variant.operator)
-    ragged = {name: min(value, LONG_RAGGED[0] if name in wide else FEW) for name, value in default.extents.items()}
-    return nearest(suite, variant, default.replace(**ragged))
+    """A small ragged shape for checks that look at every access: few of what blocks share out, loops over the rest.
 
+    Few are the independent extents, of which more make more blocks; a contiguous one is cut to a ragged number.
+    """
+    operator, default = variant.operator, suite.default(variant.operator).replace(dtype=variant.dtypes[0])
+    few = {*independent(operator)} - contiguous(operator)
+    ragged = {name: min(value, FEW if name in few else LONG_RAGGED[0]) for name, value in default.extents.items()}
+    return nearest(suite, variant, default.replace(**ragged))

@@ -184,7 +184,7 @@ class Globals:
         misaligned = self.chunk.lanes(m) & (((where | sizes) & 15) != 0)
         if misaligned.any():
             message = (
-                f"prefetch of {sizes[misaligned][0]} bytes at {where[misaligned][0]:#x}: both have to be multiples of 16"
+                f"prefetch of {sizes[misaligned][0]} bytes at {where[misaligned][0]:#x}: both must be multiples of 16"
             )
             self.chunk.report(MEMORY, message, (site,), misaligned)
 

@@ -1,0 +1,1 @@
+from pytest_roofline.testing import *
