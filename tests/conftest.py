@@ -15,12 +15,13 @@ import pytest_roofline
 from pytest_roofline import load
 from pytest_roofline.testing.cases import PARAMETERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FAKES = Path(__file__).parent / "fakes"
 sys.path.append(str(FAKES))
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - beside this file, in no package
 
 SUITE = ROOT / "kernels" / "suite.py"
+AXPBY = ROOT / "tests" / "axpby"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
 PLUGINS = (
     "-p",
