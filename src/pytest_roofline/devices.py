@@ -32,7 +32,7 @@ class Devices:
     index: int = 0
     substituted: int = 0  # runs that the device could not do, on a simulated one that can
     warnings: dict[str, None] = field(default_factory=dict)  # of the simulator, each once
-    _launched: int = 0
+    _launched: int = field(default_factory=lambda: SimDevice.launched)
 
     @cached_property
     def _cuda(self) -> CudaDevice | str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class RooflineError(Exception):
     """Base of everything that pytest-roofline raises on purpose."""
@@ -21,6 +23,12 @@ class UnknownNameError(RooflineError):
 
 class CompileError(RooflineError):
     """NVRTC refused the source, the architecture or a flag; the message carries its log."""
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """The compiler's own lines on what is wrong, the same for every architecture; the whole text without such."""
+        found = re.findall(r"^.*\berror\b\s*:.*$", str(self), re.MULTILINE)
+        return tuple(found or str(self).splitlines())
 
 
 class ToolOutputError(RooflineError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FOREIGN = Path(__file__).parent / "foreign"
+AXPBY = Path(__file__).parents[1] / "axpby"
 SUITE = {
     "static": "static/test_static.py",
     "shapes": "correctness/test_shapes.py",
@@ -18,7 +18,7 @@ SUITE = {
 
 @pytest.fixture
 def foreign(empty_project):
-    empty_project.declare(FOREIGN)
+    empty_project.declare(AXPBY)
     empty_project.use_tests(**SUITE)
     return empty_project
 

@@ -74,7 +74,7 @@ def test_the_sample_runs(empty_project):
     folder = empty_project.path / "kernels"
     folder.mkdir()
     (folder / "suite.py").write_text(declaration)
-    (folder / "axpby.cu").write_text((Path(__file__).parent / "foreign" / "axpby.cu").read_text())
+    (folder / "axpby.cu").write_text((Path(__file__).parents[1] / "axpby" / "axpby.cu").read_text())
     (empty_project.path / "pytest.ini").write_text(ini)
     empty_project.pytester.makepyfile(test_sample=tests)
     empty_project.use_tests(static="static/test_static.py")

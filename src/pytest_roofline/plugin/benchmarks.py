@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..bench import ncu
 from ..bench.clock import Clock
 from ..bench.record import Record, Value
+from ..declare.operator import Operator
+from ..declare.shape import Shape
 from ..declare.suite import Suite
+from ..declare.variant import Variant
 from ..devices import Devices
 from ..errors import CountersError, DeviceError
 from ..model.facts import reuses
@@ -18,6 +22,26 @@ from ..run.case import Case
 from ..run.device import NOT_CHECKED
 from ..run.gpu.child import Counted
 from ..run.plan import Plan
+
+
+def named(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A benchmark's parameters for tables, groups, file names and JSON: what a suite declares, by its short name."""
+    return None if params is None else {name: _short(value) for name, value in params.items()}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return "-".join(str(_short(one)) for one in value)
+    if isinstance(value, Case):
+        return value.id
+    return value.name if isinstance(value, Variant | Operator) else str(value) if isinstance(value, Shape) else value
+
+
+def labelled(name: str | None, group: Sequence[Mapping[str, Any]]) -> str | None:
+    """The name of a group of benchmarks, which says of modelled times that they are, whatever it is grouped by."""
+    labels = dict.fromkeys(bench["extra_info"].get("label") for bench in group)
+    missing = [label for label in labels if label and label not in (name or "")]
+    return f"{name or 'all'}: {', '.join(missing)}" if missing else name
 
 
 @dataclass
@@ -31,6 +55,7 @@ class Benchmarks:
 
     def run(self, fixture: Any, clock: Clock, case: Case, state: str) -> Record | None:
         """One benchmark through pytest-benchmark's ``fixture``; its record, None where benchmarks are disabled."""
+        fixture.params = named(fixture.params)
         try:
             record = clock.take(fixture, case, state)
         except BaseException:

@@ -23,7 +23,8 @@ from ..sanitize.compute_sanitizer import conclude
 from ..sim.errors import UnsupportedError
 from ..testing import cases
 from . import comparison, environment, told
-from .benchmarks import Benchmarks
+from .benchmarks import Benchmarks, labelled, named
+from .failures import CompileErrors
 from .parts import Parts, Settings, worker_number
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 PARTS = pytest.StashKey[Parts]()
 BENCHMARKS = pytest.StashKey[Benchmarks]()
 COMPARISON = pytest.StashKey[comparison.Comparison]()
-FAILED_BUILDS = pytest.StashKey[dict[str, str]]()
+COMPILE_ERRORS = pytest.StashKey[CompileErrors]()
 SIMULATED = ("roofline", "simulated")  # among the properties of a test's report
 
 
@@ -87,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sanitizer: looks for races and bad memory accesses")
     suite, get = config.getini("roofline_suite"), config.getoption
     parts = config.stash[PARTS] = Parts(settings(config, config.rootpath / suite if suite else None))
-    config.stash[BENCHMARKS], config.stash[FAILED_BUILDS] = Benchmarks(), {}
+    config.stash[BENCHMARKS], config.stash[COMPILE_ERRORS] = Benchmarks(), CompileErrors()
     config.stash[COMPARISON] = comparison.Comparison(get("roofline_gate"), get("roofline_other_gpu"))
     config.pluginmanager.register(SimulatedTests(parts))
     wanted = {"--roofline-require-gpu": parts.settings.require_gpu}
@@ -219,10 +220,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     try:
         return (yield)
     except CompileError as error:
-        first = config.stash[FAILED_BUILDS].setdefault(str(error), pyfuncitem.nodeid)
-        if first == pyfuncitem.nodeid:
-            raise
-        pytest.fail(f"the same compile error as in {first}: {str(error).splitlines()[0]}", pytrace=False)
+        raise pytest.fail.Exception(
+            config.stash[COMPILE_ERRORS].told(error, pyfuncitem.nodeid), pytrace=False
+        ) from None
     except (DeviceMemoryError, NotCheckedError) as error:
         required = config.stash[PARTS].settings.require_gpu
         if required and not isinstance(error, DeviceMemoryError | UnsupportedError):
@@ -275,20 +275,14 @@ def pytest_benchmark_compare_machine_info(
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Any, Any]:
     groups = yield
-    parts = config.stash[PARTS]
-    if not parts.declared or not parts.devices.missing:
-        return groups
-    said = label(parts.devices.gpu)  # whatever --benchmark-group-by groups by
-    return [(name if said in str(name) else f"{name or 'all'}: {said}", group) for name, group in groups]
+    return [(labelled(name, group), group) for name, group in groups]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
     """Parameters are saved by their short names: a case is no JSON."""
     for benchmark in output_json["benchmarks"]:
-        given = benchmark.get("params") or {}
-        for name in given.keys() & cases.PARAMETERS.keys():
-            given[name] = benchmark["param"]
+        benchmark["params"] = named(benchmark.get("params"))
 
 
 @pytest.hookimpl(wrapper=True)

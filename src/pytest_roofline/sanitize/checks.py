@@ -53,6 +53,7 @@ class Checks:
         except CompileError as error:
             if not volatile:
                 raise
+            compiled(plan)  # or the error is not the volatile build's
             return sanitizer.does_not_compile(which, str(case), error)
         simulated = self.simulated.check(which, build)
         if simulated.verdict == CLEAN:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..build.nvrtc import cache_directory, compile_source
 from ..build.source import Source
-from ..errors import CompileError, NotCheckedError, RooflineError, SanitizerNotFoundError
+from ..errors import CompileError, NotCheckedError, SanitizerNotFoundError
 from ..run.device import NOT_CHECKED
 from ..run.gpu.child import CANARIES, ChildJob, canary_job, run_child
 from ..run.gpu.toolkit import toolkits
@@ -242,9 +242,9 @@ class Sanitizer:
         return dataclasses.replace(report, verdict=NOT_CHECKED, reason=reason, log=f"{report.log}\n{canary.log}")
 
 
-def does_not_compile(which: str, subject: str, error: RooflineError) -> Report:
+def does_not_compile(which: str, subject: str, error: CompileError) -> Report:
     """The report where the volatile build can't be had, as with struct-typed shared memory in a foreign kernel."""
-    return Report(which, subject, NOT_CHECKED, f"the volatile build does not compile: {error}")
+    return Report(which, subject, NOT_CHECKED, f"the volatile build does not compile: {'; '.join(error.brief)}")
 
 
 def conclude(report: Report, require_gpu: bool) -> str | None:

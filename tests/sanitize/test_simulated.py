@@ -23,7 +23,7 @@ from pytest_roofline.sanitize.simulated import KINDS, DisagreementError, Simulat
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe import findings
 
-FOREIGN = Path(__file__).parent / "foreign"
+AXPBY = Path(__file__).parents[1] / "axpby"
 SHAPE = Shape(M=2, N=300)
 BEGIN = "    long long offset"
 VIDEO = 'int n = N; asm volatile("vadd.s32.s32.s32 %0, %0, %0;" : "+r"(n));'
@@ -33,7 +33,7 @@ class Checked:
     """The foreign kernel with ``statements`` before its own, and the simulator that checks it."""
 
     def __init__(self, folder: Path, statements: str = "") -> None:
-        shutil.copytree(FOREIGN, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(AXPBY, folder, ignore=shutil.ignore_patterns("__pycache__"))
         source = folder / "axpby.cu"
         text = source.read_text()
         assert text.count(BEGIN) == 1
@@ -191,7 +191,7 @@ def project_with(empty_project):
     """``project_with("statements")`` is a project of the foreign kernel on a machine without a GPU."""
 
     def make(statements):
-        empty_project.declare(FOREIGN)
+        empty_project.declare(AXPBY)
         empty_project.use_tests(shapes="correctness/test_shapes.py", sanitizer="sanitizer/test_sanitize.py")
         empty_project.hide_gpu()
         source = empty_project.path / "kernels" / "axpby.cu"

@@ -14,12 +14,9 @@ AXPBY = Operator(
     reference=lambda v: v.a * v.x + v.y,
     default=Shape(M=64, N=512),
 )
-PLAIN = Variant(
-    "axpby",
-    AXPBY,
-    "axpby.cu",
-    Launch("axpby", ("a", "x", "y", "z", "N"), grid=lambda s: s.M, block=128, vector=4),
-    title="the plain loop",
-    limits=(Limit(lambda s: s.N <= 4096, "N <= 4096: rows are short here"),),
+LAUNCH = Launch("axpby", args=("a", "x", "y", "z", "N"), grid=lambda s: s.M, block=128, vector=4)
+SHORT = Limit(lambda s: s.N <= 4096, "N <= 4096: rows are short here")
+SUITE = Suite(
+    (Variant("axpby", AXPBY, "axpby.cu", LAUNCH, title="the plain loop", limits=(SHORT,)),),
+    {"only": (Shape(M=4096, N=4096), Shape(M=1, N=512), Shape(M=1, N=8192))},
 )
-SUITE = Suite((PLAIN,), {"only": (Shape(M=4096, N=4096), Shape(M=1, N=512), Shape(M=1, N=8192))})

@@ -54,7 +54,7 @@ def test_c49_only_what_was_left_out_on_purpose_is_forgiven(faked):
 
 
 def test_c48_another_gpu(faked):
-    """A baseline of another gpu is refused; asked for, it is compared by MBU, and its times are not shown."""
+    """A baseline of another GPU is refused; asked for, it is compared by MBU, and its times are not shown."""
     data = json.loads(faked.baseline.read_text())
     data["machine_info"]["roofline"]["gpu"] = "NVIDIA A100"
     faked.baseline.write_text(json.dumps(data))
@@ -152,7 +152,7 @@ def test_a_file_that_vanished_fails_the_gate(faked):
 
 
 def test_a_comparison_in_which_nothing_could_be_compared_fails(faked):
-    """On another gpu by MBU, where all MBUs are marked as not valid, however slow this run is."""
+    """On another GPU by MBU, where all MBUs are marked as not valid, however slow this run is."""
     data = json.loads(faked.baseline.read_text())
     data["machine_info"]["roofline"]["gpu"] = "NVIDIA A100"
     for bench in data["benchmarks"]:

@@ -42,7 +42,9 @@ def test_a_required_gpu_that_is_missing_is_an_error(project, option):
 def test_the_simulator_can_be_asked_for(project):
     """--roofline-device sim simulates whether there is a GPU or not, with the limits of --roofline-gpu."""
     project.use_tests(shapes="correctness/test_shapes.py")
-    result = project.run("--roofline-device=sim", "--roofline-gpu=h200", "test_shapes.py", "-k", "n3-8x33 or n3-1198381x3584")
+    result = project.run(
+        "--roofline-device=sim", "--roofline-gpu=h200", "test_shapes.py", "-k", "n3-8x33 or n3-1198381x3584"
+    )
     result.stdout.fnmatch_lines(
         ["roofline: simulated (PTX of sm_90) with the limits of NVIDIA H200*asks for the simul*"]
     )
@@ -130,9 +132,7 @@ def test_a_modelled_run_is_saved_apart_and_repeats_to_the_bit(modelled):
     assert modelled.run(*ONE, "--benchmark-save=again").ret == 0
     (again,) = modelled.path.glob(".benchmarks/*/*/0002_again.json")
     assert saved_run(again) == saved_run(modelled.baseline)
-    assert all(
-        info["evidence"] == "simulated" and info["median_us"] == info["sol_us"] for *_, info in saved_run(again)
-    )
+    assert all(info["evidence"] == "simulated" and info["median_us"] == info["sol_us"] for *_, info in saved_run(again))
 
 
 def test_comparing_names_the_counter_that_grew(modelled):

@@ -15,12 +15,13 @@ import pytest_roofline
 from pytest_roofline import load
 from pytest_roofline.testing.cases import PARAMETERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FAKES = Path(__file__).parent / "fakes"
 sys.path.append(str(FAKES))
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows  # noqa: E402 - beside this file, in no package
 
 SUITE = ROOT / "kernels" / "suite.py"
+AXPBY = ROOT / "tests" / "axpby"
 # Named, not found by entry point: other plugins of the environment stay out, and the source tree is enough.
 PLUGINS = (
     "-p",
@@ -68,7 +69,7 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
 
     def declare(self, suite: Path | None = None) -> None:
-        """Use the shipped suite, or the folder ``suite``."""
+        """Use the shipped suite, or the one in the folder ``suite``."""
         source = ROOT / "kernels" if suite is None else suite
         shutil.copytree(source, self.path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
         self.pytester.makeini("[pytest]\nroofline_suite = kernels/suite.py\naddopts = --strict-markers\n")
@@ -77,6 +78,11 @@ class Project:
         """Copy thin test files of the suite: name=path below tests/."""
         for name, path in files.items():
             shutil.copy(ROOT / "tests" / path, self.path / f"test_{name}.py")
+
+    def import_tests(self, **files: str) -> None:
+        """Test files as a project writes them: name="test_answer, test_refusal" imports those generic tests."""
+        for name, tests in files.items():
+            (self.path / f"test_{name}.py").write_text(f"from pytest_roofline.testing import {tests}  # noqa: F401\n")
 
     def fake_gpu(self, **how: object) -> None:
         """Run on the fake GPU of fakes/fake_gpu.py; ``how`` are its variables, slower=1.1 for FAKE_SLOWER."""
