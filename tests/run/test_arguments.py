@@ -6,14 +6,27 @@ import dataclasses
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import images_of
-from pytest_roofline.testing.rows import blocks_a_row
+from specimens import built, planned
 
-from pytest_roofline import Array, Launch, Scalar, Shape
-from pytest_roofline.errors import CompileError, RefusedError
-from pytest_roofline.run.arguments import Step, bind, check_parameters, typed_scalar
+from pytest_roofline import Array, Scalar, Shape
+from pytest_roofline.errors import CompileError, DeclarationError, RefusedError
+from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.arguments import bind, typed_scalar
+from pytest_roofline.run.build import Build, compiled
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import LackingError, Plan
+from pytest_roofline.run.sample import blocks_of
 
 SHAPE = Shape(M=4, N=2048)
+
+
+def changed(variant, **fields):
+    """The variant with another launch."""
+    return dataclasses.replace(variant, launches=(dataclasses.replace(variant.launches[0], **fields),))
+
+
+def plan_of(variant, shape=SHAPE, gpu="h200"):
+    return Plan(Case(variant, shape), gpu_named(gpu))
 
 
 def test_c23_a_python_float_becomes_the_parameters_float():
@@ -53,35 +66,34 @@ def test_infinities_and_limits_fit():
     assert typed_scalar("v", 2**31 - 1, "int") == 2**31 - 1
 
 
-@pytest.fixture
-def images(shipped):
-    return images_of(shipped, shipped.variant("n3"), "sm_90")
-
-
-def test_the_declared_parameters_match_the_compiled_ones(shipped, images):
+def test_the_declared_parameters_match_the_compiled_ones(shipped):
     """A declaration that says double, forgets an argument or swaps two is refused by position and type."""
     variant = shipped.variant("n3")
-    launch = variant.launches[0]
-    image = images[variant.source]
-    check_parameters(variant, launch, image)
+    images = compiled(plan_of(variant))
+    Build(plan_of(variant), images)
     eps = dataclasses.replace(variant.operator, scalars=(Scalar("eps", "double", 1e-6),))
-    with pytest.raises(CompileError, match=r"parameter 4: eps is declared as double \(f64 in PTX\).*compiled with f32"):
-        check_parameters(dataclasses.replace(variant, operator=eps), launch, image)
-    with pytest.raises(CompileError, match="takes 5 parameters, declared are 4"):
-        check_parameters(variant, dataclasses.replace(launch, args=("x", "w", "y", "N")), image)
-    with pytest.raises(CompileError, match="parameter 3: eps is declared as float"):
-        check_parameters(variant, dataclasses.replace(launch, args=("x", "w", "y", "eps", "N")), image)
+    wrong = {
+        r"parameter 4: eps is declared as double \(f64.*compiled with f32": dataclasses.replace(
+            variant, operator=eps
+        ),
+        "takes 5 parameters, declared are 4": changed(variant, args=("x", "w", "y", "N")),
+        "parameter 3: eps is declared as float": changed(variant, args=("x", "w", "y", "eps", "N")),
+    }
+    for message, other in wrong.items():
+        with pytest.raises(CompileError, match=message):
+            Build(plan_of(other), images)
 
 
 @pytest.fixture
-def given(shipped, images, fake_device):
+def given(shipped, fake_device):
     device = fake_device()
-    variant = shipped.variant("n3")
+    n3 = shipped.variant("n3")
+    images = compiled(plan_of(n3))
 
-    def make(scalars=None, variant=variant, **changed):
+    def make(scalars=None, variant=n3, **other):
         arrays = {a.name: device.upload(np.ones(a.shape(SHAPE), np.float32)) for a in variant.operator.inputs}
         arrays["y"] = device.empty((4, 2048), "float32")
-        return bind(device, variant, SHAPE, arrays | changed, images, scalars)
+        return bind(device, Build(plan_of(variant), images), arrays | other, scalars)
 
     make.device = device
     return make
@@ -123,27 +135,17 @@ def test_misalignment_is_refused_by_variants_that_need_it(given, shipped):
         given(variant=strict, x=shifted)
 
 
-def test_a_grid_that_no_gpu_has_is_refused(given, shipped):
+def test_a_grid_that_no_gpu_has_is_refused(shipped):
     """A grid of 0 blocks or of too many, and too much dynamic shared memory (C28), are refused with the limit."""
     variant = shipped.variant("n3")
-
-    def changed(**fields):
-        return dataclasses.replace(variant, launches=(dataclasses.replace(variant.launches[0], **fields),))
-
-    for grid in ((0, 1, 1), (1, 65536, 1), (1, 1), 7):
-        with pytest.raises(RefusedError, match="grid"):
-            given(variant=changed(grid=lambda shape, grid=grid: grid))
-    limit = given.device.gpu.shared_per_block_optin
-    with pytest.raises(RefusedError, match=f"has at most {limit}"):
-        given(variant=changed(shared=limit + 1))
-
-
-def test_binding_checks_the_kernels_parameters(given, shipped):
-    """A declaration that does not fit the compiled kernel is refused when it is bound, not when it is launched."""
-    variant = shipped.variant("n3")
-    swapped = dataclasses.replace(variant.launches[0], args=("x", "w", "y", "eps", "N"))
-    with pytest.raises(CompileError, match="eps is declared as float"):
-        given(variant=dataclasses.replace(variant, launches=(swapped,)))
+    with pytest.raises(RefusedError, match="grid"):
+        plan_of(changed(variant, grid=lambda shape: (1, 65536, 1)))
+    for grid in ((0, 1, 1), (1, -1), "7", (1, 1, 1, 1)):
+        with pytest.raises(DeclarationError, match="grid"):
+            plan_of(changed(variant, grid=lambda shape, grid=grid: grid))
+    limit = gpu_named("h200").shared_per_block_optin
+    with pytest.raises(LackingError, match=f"of at most {limit}"):
+        plan_of(changed(variant, shared=limit + 1))
 
 
 def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
@@ -156,46 +158,43 @@ def test_adjacent_arrays_do_not_overlap_and_scratch_counts(given, shipped):
         given(variant=scratch, x=block[:4], part=block[0, :4])
 
 
-def test_rows_are_blocks_or_clusters_of_them():
-    """Row r is block r, or the blocks of cluster r in order; where a grid is not of rows none can be chosen."""
-    shape = Shape(M=10, N=8)
-    for cluster, blocks in ((1, [0, 7, 9]), (4, [0, 1, 2, 3, 28, 29, 30, 31, 36, 37, 38, 39])):
-        grid = blocks_a_row(cluster)
-        launch = Launch("k", ("x",), ("x",), (), grid=grid, cluster=cluster)
-        step = Step(launch, None, grid(shape), (32, 1, 1), (), 0)
-        assert step.blocks_of(shape, [0, 7, 9]) == blocks
-        with pytest.raises(AssertionError, match="rows are not blocks"):
-            dataclasses.replace(step, grid=(10 * cluster, 2, 1)).blocks_of(shape, [0])
+def test_units_are_blocks_or_clusters_of_them(shipped):
+    """Unit r is block r, or the blocks of cluster r in order."""
+    single, spread = planned(shipped, "n3", M=10, N=8), planned(shipped, "n8", M=2, N=65536)
+    assert [list(blocks_of(single.launches[0], unit, 10)) for unit in (0, 7)] == [[0], [7]]
+    assert spread.launches[0].cluster == 16
+    assert list(blocks_of(spread.launches[0], 1, 2)) == list(range(16, 32))
 
 
-def test_an_image_of_other_macros_or_clusters_is_refused(shipped, fake_device):
-    """What was compiled for one width, or for clusters, is not bound to a launch that was tuned to another."""
-    device, variant = fake_device(), shipped.variant("n8")
-
-    def bound(compiled: Shape, shape: Shape, **changed) -> None:
-        fixed = variant.at(shape, device.gpu)
-        launch = dataclasses.replace(fixed.launches[0], **changed)
-        arrays = {a.name: device.empty(a.shape(shape), a.dtype) for a in fixed.arrays.values()}
-        images = images_of(shipped, variant.at(compiled, device.gpu), "sm_90")
-        bind(device, dataclasses.replace(fixed, launches=(launch,)), shape, arrays, images)
-
-    for shape in (Shape(M=300, N=2048), Shape(M=2, N=65536)):
-        bound(shape, shape)
+def test_an_image_of_other_macros_or_clusters_is_refused(shipped):
+    """What was compiled for one width, or for clusters, is not used for a launch that was configured to another."""
+    few, many = planned(shipped, "n8", M=2, N=65536), planned(shipped, "n8", M=300, N=2048)
+    wide, single = compiled(few), compiled(many)
+    Build(few, wide)
+    Build(many, single)
     with pytest.raises(CompileError, match=r"rms_n8 was compiled with .*, 300x2052 needs .*'FULL'"):
-        bound(Shape(M=300, N=2048), Shape(M=300, N=2052))
+        Build(planned(shipped, "n8", M=300, N=2052), single)
+
+    class OneBlock(Plan):
+        """The same macros, and another number of blocks of a cluster."""
+
+        def __init__(self, plan, cluster):
+            (launch,) = plan.launches
+            object.__setattr__(self, "case", plan.case)
+            object.__setattr__(self, "gpu", plan.gpu)
+            object.__setattr__(self, "launches", (dataclasses.replace(launch, cluster=cluster),))
+
     with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 16 blocks, declared is 1"):
-        bound(Shape(M=2, N=65536), Shape(M=2, N=65536), cluster=1)
+        Build(OneBlock(few, 1), wide)
     with pytest.raises(CompileError, match="rms_n8 was compiled for clusters of 1 blocks, declared is 2"):
-        bound(Shape(M=300, N=2048), Shape(M=300, N=2048), cluster=2, grid=blocks_a_row(2))
-    assert device.launched == []
+        Build(OneBlock(many, 2), single)
 
 
-def test_16_bit_arrays_follow_the_shape(shipped, fake_device):
-    """A shape of bfloat16 takes arrays of it and refuses float32 ones; scratch that is float32 stays so."""
-    device, shape = fake_device(), Shape(M=4, N=2048, dtype="bfloat16")
-    variant = shipped.variant("n7").at(shape, device.gpu)
-    images = images_of(shipped, variant, "sm_90")
-    arrays = {a.name: device.empty(a.shape(shape), "bfloat16") for a in variant.arrays.values()}
-    bind(device, shipped.variant("n7"), shape, arrays, images)
+def test_narrow_arrays_follow_the_shape(shipped, fake_device):
+    """A shape of bfloat16 takes arrays of it and refuses float32 ones."""
+    device = fake_device()
+    build = built(shipped, "n7", M=4, N=2048, dtype="bfloat16")
+    arrays = {name: device.empty(array.shape, "bfloat16") for name, array in build.plan.arrays.items()}
+    bind(device, build, arrays)
     with pytest.raises(RefusedError, match=r"w is refused.*it is float32, allowed is bfloat16"):
-        bind(device, variant, shape, arrays | {"w": device.empty((2048,), "float32")}, images)
+        bind(device, build, arrays | {"w": device.empty((2048,), "float32")})
