@@ -73,9 +73,7 @@ def test_the_declared_parameters_match_the_compiled_ones(shipped):
     Build(plan_of(variant), images)
     eps = dataclasses.replace(variant.operator, scalars=(Scalar("eps", "double", 1e-6),))
     wrong = {
-        r"parameter 4: eps is declared as double \(f64.*compiled with f32": dataclasses.replace(
-            variant, operator=eps
-        ),
+        r"parameter 4: eps is declared as double \(f64.*compiled with f32": dataclasses.replace(variant, operator=eps),
         "takes 5 parameters, declared are 4": changed(variant, args=("x", "w", "y", "N")),
         "parameter 3: eps is declared as float": changed(variant, args=("x", "w", "y", "eps", "N")),
     }

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from pytest_roofline.build.static import check_accesses
 
-from pytest_roofline import Launch, Shape, Variant
+from pytest_roofline import Launch, Shape
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
 from pytest_roofline.errors import StaticCheckError
 from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.static import check_accesses
 
 HEAD = 'extern "C" __global__ void k(const float4* __restrict__ x, float4* __restrict__ y, int N) '
 COPY = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; float4 v = x[i]; %s y[i] = v; }"
@@ -22,11 +25,13 @@ def accesses(shipped):
     """``accesses(text, ...)`` checks kernel k of ``text``, declared as one float4 of x read and one of y written."""
 
     def run(text: str, unrolled: int | None = 4, **changed: object) -> None:
-        launch = Launch("k", ("x", "y", "N"), reads=("x",), writes=("y",), vector=16, unrolled=unrolled)
+        launch = Launch("k", args=("x", "y", "N"), grid=1, block=1, vector=16, unrolled=unrolled)
         launch = dataclasses.replace(launch, **changed)  # type: ignore[arg-type]
-        fixed: Variant = shipped.variant("s3").at(Shape(M=1, N=4), gpu_named("h200"))
-        variant = dataclasses.replace(fixed, launches=(launch,))
-        check_accesses(variant, launch, compile_source(Source.of_text("k.cu", text), "sm_90"))
+        variant = dataclasses.replace(shipped.variant("s3"), launches=(launch,))
+        plan = Plan(Case(variant, Shape(M=1, N=4)), gpu_named("h200"))
+        build = Build(plan, {variant.source: compile_source(Source.of_text("k.cu", text), "sm_90")})
+        for built in build.launches:
+            check_accesses(build, built)
 
     return run
 
@@ -36,19 +41,27 @@ def test_a_right_kernel_passes(accesses):
     accesses(HEAD + COPY % "")
 
 
-def test_a_second_read_in_a_function_that_is_called_does_not_escape(accesses):
-    """A function that is not inlined could read anything: refused in straight-line code, not in a loop."""
-    helper = "__device__ __noinline__ float again(const float* p) { return *p; }\n"
-    text = helper + HEAD + COPY % "v.x += again((const float*)(x + i));"
-    with pytest.raises(StaticCheckError, match="may touch global memory without being counted"):
+@pytest.mark.parametrize("unrolled", [4, None])
+def test_a_second_read_in_a_function_that_is_called_does_not_escape(accesses, unrolled):
+    """A function that is not inlined reads x again, by another width: counted as its caller's."""
+    helper = "__device__ __noinline__ float again(const float* p, int i) { return p[i]; }\n"
+    text = helper + HEAD + COPY % "v.x += again((const float*)(x + i), N);"
+    with pytest.raises(StaticCheckError, match=r"1 global loads of x of 16 bytes, others of \{4: 1\}"):
+        accesses(text, unrolled=unrolled)
+
+
+def test_what_may_be_anything_does_not_escape(accesses):
+    """A call of a function that is not there to be read is refused in straight-line code, not in a loop."""
+    text = 'extern "C" __device__ int printf(const char*, ...);\n' + HEAD + COPY % 'printf("%d", i);'
+    with pytest.raises(StaticCheckError, match=r"call.* may touch global memory without being counted"):
         accesses(text)
     accesses(text, unrolled=None)
 
 
 def test_a_generic_load_does_not_escape(accesses):
-    """A load that names no state space may be of global memory: refused in straight-line code."""
+    """A load that names no state space is one of the array that its address comes from."""
     load = 'asm volatile("ld.f32 %0, [%1];" : "=f"(v.y) : "l"(x + i));'
-    with pytest.raises(StaticCheckError, match=r"'ld\.f32 .*may touch global memory"):
+    with pytest.raises(StaticCheckError, match=r"1 global loads of x of 16 bytes, others of \{4: 1\}"):
         accesses(HEAD + COPY % load)
 
 

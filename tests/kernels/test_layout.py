@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
-from pytest_roofline.testing.rows import CLUSTERS, Spread, blocks_a_row, in_registers, in_shared, width_of
+from configs.layout import Spread, blocks_a_row, in_registers, in_shared, width_of
 
-from pytest_roofline import Launch, Shape, Variant
-from pytest_roofline.hardware.dtypes import FLOATS, dtype_of
-from pytest_roofline.hardware.gpus import GPUS, gpu
+from pytest_roofline import Shape
+from pytest_roofline.hardware.dtypes import dtype_of
+from pytest_roofline.hardware.gpus import GPUS, gpu_named
+from pytest_roofline.hardware.limits import CLUSTERS
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import LackingError, Plan
+from pytest_roofline.run.sample import units_of
+
+FLOATS = ("float32", "float16", "bfloat16")  # of the shipped kernels
 
 COLUMNS = (*range(1, 66), 127, 128, 255, 257, 1000, 1001, 2048, 3584, 8188, 8191, 8192, 8193, 8999, 9000)
 LONG = (12288, 16384, 16385, 22943, 24576, 32768, 40000, 65536, 65537, 98304, 152064, 262143, 262144, 524287, 524288)
@@ -68,7 +73,7 @@ def test_a_thread_holds_what_it_is_asked_to(dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "name"), CASES)
 def test_a_row_in_shared_memory_is_covered_within_the_gpus_limits(dtype: str, name: str) -> None:
     """Of every width and few or many rows: what a block and an SM take fits, and a vector at least is staged."""
-    on = gpu(name)
+    on = gpu_named(name)
     for columns in (*COLUMNS, *LONG):
         for rows in ROWS:
             for kept in (0, 1, 4):
@@ -98,25 +103,25 @@ def test_a_cluster_of_the_data_centre_gpus_holds_what_the_limit_says(name: str, 
     """524288 columns fit 16 blocks of any of them, whatever their type and however odd the row."""
     for columns in (524288, 524287, 500000, 400001, 297215):  # the last has 192 warps in MIDDLE[1], and 256 places
         for middle in MIDDLE:
-            spread = in_shared(Shape(M=8, N=columns, dtype=dtype), gpu(name), 4, middle)
+            spread = in_shared(Shape(M=8, N=columns, dtype=dtype), gpu_named(name), 4, middle)
             covered(spread, columns)
-            fits(spread, gpu(name))
+            fits(spread, gpu_named(name))
 
 
 def test_few_rows_are_split_and_many_are_not() -> None:
     """Eight rows of 64 KiB go over more blocks than 4096 do; a gpu without clusters never splits what fits."""
-    few, many = (in_shared(Shape(M=rows, N=16384), gpu("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
+    few, many = (in_shared(Shape(M=rows, N=16384), gpu_named("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
     assert few > many == 1
-    assert in_shared(Shape(M=8, N=16384), gpu("rtx4090"), 4, MIDDLE[1]).cluster == 1
+    assert in_shared(Shape(M=8, N=16384), gpu_named("rtx4090"), 4, MIDDLE[1]).cluster == 1
     assert (
-        in_shared(Shape(M=8, N=8193), gpu("h200"), 0, MIDDLE[1]).cluster <= 2
+        in_shared(Shape(M=8, N=8193), gpu_named("h200"), 0, MIDDLE[1]).cluster <= 2
     )  # parts of under 32 KiB are not worth it
 
 
 def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
     """Rather than keep the whole row in registers, fewer blocks are wanted, down to what does not fit at all."""
     for kilobytes in (5, 9, 16):
-        small = dataclasses.replace(gpu("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
+        small = dataclasses.replace(gpu_named("h200"), shared_per_sm=kilobytes * 1024, shared_per_block_optin=4500)
         for columns in (1024, 2048, 4096):
             spread = in_shared(Shape(M=4096, N=columns), small, 4, MIDDLE[1])
             assert spread.kept <= spread.vectors - 1
@@ -125,11 +130,11 @@ def test_a_vector_at_least_is_staged_however_little_memory_there_is() -> None:
 
 def test_what_no_block_holds_asks_for_too_much() -> None:
     """Without clusters a row of 256 KiB comes out as one all the same, and what no cluster holds as the largest one."""
-    spread = in_shared(Shape(M=8, N=65536), gpu("rtx4090"), 0, MIDDLE[1])
+    spread = in_shared(Shape(M=8, N=65536), gpu_named("rtx4090"), 0, MIDDLE[1])
     assert spread.cluster > 1
-    beyond = in_shared(Shape(M=8, N=2**21), gpu("h200"), 0, MIDDLE[1])
+    beyond = in_shared(Shape(M=8, N=2**21), gpu_named("h200"), 0, MIDDLE[1])
     assert beyond.cluster == CLUSTERS[-1]
-    assert beyond.shared > gpu("h200").shared_per_block_optin
+    assert beyond.shared > gpu_named("h200").shared_per_block_optin
 
 
 def test_macros_are_text_and_say_what_the_launch_is() -> None:
@@ -153,35 +158,42 @@ def test_a_narrow_vector_takes_a_word_of_shared_memory() -> None:
 
 
 def test_the_grid_is_of_whole_clusters() -> None:
-    """So many blocks side by side for each row, and the launch goes by rows; equal grids are one function."""
+    """So many blocks side by side for each row; equal grids are one function."""
     made = Spread("float32", 4, 64, 1, 1, cluster=4).launch()
     assert made["grid"](Shape(M=70000, N=8)) == (280000, 1, 1)
     assert blocks_a_row(4) is made["grid"]
-    launch = Launch("k", ("x",), ("x",), (), grid=made["grid"], cluster=4)
-    assert launch.goes_by_rows(Shape(M=5, N=8))
-    assert not dataclasses.replace(launch, cluster=2).goes_by_rows(Shape(M=5, N=8))
 
 
 @pytest.mark.parametrize("name", GPUS)
 def test_every_launch_of_the_suite_is_covered(shipped, name: str) -> None:
-    """The macros of each tuned launch of each variant that runs on a gpu spread the row over its block and grid."""
-    on = gpu(name)
-    for variant in shipped.variants:
+    """The macros of each launch of each variant that runs on a GPU spread the row over its block and grid."""
+    on, seen = gpu_named(name), 0
+    for variant in shipped:
         for columns in (1, 1000, 1001, 3584, 8191, 8192, 8193, 65536, 152064, 262143):
             for dtype in variant.dtypes:
                 for rows in (1, 4096):
                     shape = Shape(M=rows, N=columns, dtype=dtype)
-                    if not variant.broken_limit(shape):
-                        spread_of(variant.at(shape, on), shape)
+                    if variant.broken_limit(shape):
+                        continue
+                    try:
+                        plan = Plan(Case(variant, shape), on)
+                    except LackingError:
+                        continue
+                    seen += spread_of(plan)
+    assert seen > 20 or on.capability < 80
 
 
-def spread_of(variant: Variant, shape: Shape) -> None:
-    for launch in variant.launches:
+def spread_of(plan: Plan) -> int:
+    """Check the launches that say how they are spread; how many did."""
+    seen = 0
+    for launch in plan.launches:
         macros = dict(launch.defines)
         if "CLUSTER" not in macros or "VECTORS" not in macros:
             continue  # a loop of any length, or float4 alone
         numbers = [int(macros[name]) for name in ("WIDTH", "THREADS", "VECTORS", "FULL", "CLUSTER")]
-        covered(Spread(shape.dtype, *numbers), shape.N)
+        covered(Spread(plan.shape.dtype, *numbers), plan.shape.N)
         assert (launch.block[0], launch.cluster) == (numbers[1], numbers[4])
-        assert launch.vector == numbers[0] * np.dtype(dtype_of(macros["ELEMENT"])).itemsize
-        assert launch.goes_by_rows(shape)
+        assert {*launch.vector.values()} == {numbers[0] * dtype_of(macros["ELEMENT"]).itemsize}
+        assert units_of(plan) == plan.shape.M
+        seen += 1
+    return seen

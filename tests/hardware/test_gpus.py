@@ -1,4 +1,4 @@
-"""The table of gpus and the limits of architectures."""
+"""The table of GPUs and the limits of architectures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_roofline.errors import UnknownNameError
-from pytest_roofline.hardware.gpus import GPUS, LIMITS, Gpu, capability, gpu, limits
+from pytest_roofline.hardware.gpus import GPUS, LIMITS, Gpu, capability, gpu_named, limits
 
 MIB = 2**20
 
@@ -26,7 +26,7 @@ STATED = {
 
 
 def test_every_gpu_is_stated_here() -> None:
-    """A gpu that is added to the table needs its vendor figures in this test."""
+    """A GPU that is added to the table needs its vendor figures in this test."""
     assert set(STATED) == set(GPUS)
 
 
@@ -34,7 +34,7 @@ def test_every_gpu_is_stated_here() -> None:
 def test_peak_l2_and_sms_are_the_vendors(name: str) -> None:
     """Clock and bus width give the vendor's bandwidth; L2 and SMs are the vendor's; the source is named."""
     gbs, l2, sms = STATED[name]
-    found = gpu(name)
+    found = gpu_named(name)
     assert found.peak_gbs == pytest.approx(gbs, rel=5e-4)
     assert (found.l2_bytes / MIB, found.sms) == (l2, sms)
     assert found.source.strip()
@@ -42,14 +42,14 @@ def test_peak_l2_and_sms_are_the_vendors(name: str) -> None:
 
 def test_peak_is_clock_times_two_times_bus_bytes() -> None:
     """The peak follows from clock and bus width alone, 1e9 bytes to the GB: the two worked examples."""
-    assert gpu("rtx4090").peak_gbs == 1008.096
-    assert gpu("h200").peak_gbs == pytest.approx(4814.304, abs=1e-9)
-    other = dataclasses.replace(gpu("h200"), memory_clock_mhz=1000.0, bus_bits=64)
+    assert gpu_named("rtx4090").peak_gbs == 1008.096
+    assert gpu_named("h200").peak_gbs == pytest.approx(4814.304, abs=1e-9)
+    other = dataclasses.replace(gpu_named("h200"), memory_clock_mhz=1000.0, bus_bits=64)
     assert other.peak_gbs == 16.0
 
 
 def test_a_gpu_takes_its_sm_limits_from_its_architecture() -> None:
-    """Threads, blocks, registers and shared memory of a table gpu are those of its architecture."""
+    """Threads, blocks, registers and shared memory of a GPU of the table are those of its architecture."""
     for found in GPUS.values():
         of_arch = limits(found.arch)
         for name in (field.name for field in dataclasses.fields(of_arch)):
@@ -66,14 +66,14 @@ def test_limits_leave_the_drivers_reserve() -> None:
 
 @pytest.mark.parametrize("name", ["H200", "RTX4090"])
 def test_a_gpu_is_found_in_capitals_too(name: str) -> None:
-    """The case of a gpu's name does not matter."""
-    assert isinstance(gpu(name), Gpu)
+    """The case of a GPU's name does not matter."""
+    assert isinstance(gpu_named(name), Gpu)
 
 
 def test_unknown_gpu_lists_the_gpus() -> None:
-    """A gpu that is not in the table is an error that gives the name asked for and all names there are."""
-    with pytest.raises(UnknownNameError, match="no gpu 'rtx4O90'") as raised:
-        gpu("rtx4O90")
+    """A GPU that is not in the table is an error that gives the name asked for and all names there are."""
+    with pytest.raises(UnknownNameError, match="no GPU 'rtx4O90'") as raised:
+        gpu_named("rtx4O90")
     for name in GPUS:
         assert name in str(raised.value)
 

@@ -1,19 +1,19 @@
-"""How the tuned variants are launched, on an H200 mostly: the rules of kernels/spreads.py by rows, width and type."""
+"""How the variants are configured, on an H200 mostly: the rules of kernels/configs/rules.py by rows, width and type."""
 
 from __future__ import annotations
 
 import pytest
 
 from pytest_roofline import Shape, Suite
-from pytest_roofline.hardware.gpus import Gpu, gpu
+from pytest_roofline.hardware.gpus import Gpu, gpu_named
 
-H200 = gpu("h200")
+H200 = gpu_named("h200")
 HELD = [Shape(M=32, N=152064, dtype="float16"), Shape(M=32, N=152064), Shape(M=300, N=30000, dtype="float16")]
 HELD += [Shape(M=265, N=40000, dtype="bfloat16"), Shape(M=4096, N=152064, dtype="float16")]
 
 
 def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, str]:
-    return dict(suite.variant(name).at(shape, on).launches[-1].defines)
+    return dict(suite.variant(name).configured(shape, on)[-1].defines)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
 )
 def test_vectors_that_n8_keeps(suite: Suite, shape: Shape, on: str, vectors: int, kept: int) -> None:
     """Over 96 KiB a block leaves a multiple of four in shared memory, but of whole 16-bit rows or for want of room."""
-    found = macros(suite, "n8", shape, gpu(on))
+    found = macros(suite, "n8", shape, gpu_named(on))
     assert (found["VECTORS"], found["KEPT"]) == (str(vectors), str(kept))
 
 
