@@ -30,7 +30,7 @@ from .model.facts import NOTES
 from .model.models import Models
 from .model.sol import SpeedOfLight
 from .plugin.environment import check_cupy
-from .report import gate
+from .report import gate, saved
 from .run.case import Case
 from .run.compare import Accuracy
 from .run.plan import Plan
@@ -247,13 +247,14 @@ def counted(sol: SpeedOfLight, accuracy: Accuracy) -> Lines:
 def compare(options: argparse.Namespace) -> int:
     """The gate on two saved runs."""
     tolerance = gate.parse_tolerance(options.tolerance)
-    baseline, new = gate.load(options.baseline), gate.load(options.run)
+    baseline, new = saved.load(options.baseline), saved.load(options.run)
     try:
-        by_mbu = gate.check_same_gpu(new["machine_info"], baseline["machine_info"], options.other_gpu)
+        by_mbu = saved.check_same_gpu(new["machine_info"], baseline["machine_info"], options.other_gpu)
     except BaselineError as error:
         print(f"refused: {error}", file=sys.stderr)
         return WRONG
-    found = gate.verdicts(new["benchmarks"], baseline["benchmarks"], tolerance, by_mbu)
+    sides = (("this run", new), ("the baseline", baseline))
+    found = gate.verdicts(*(saved.benchmarks_of(run["benchmarks"], side) for side, run in sides), tolerance, by_mbu)
     bad = gate.failed(found, options.partial)
     nothing = gate.nothing_compared(found)
     told = f"gate passed (tolerance {options.tolerance})"
