@@ -153,10 +153,8 @@ def _value(benchmarks: list[Benchmark], by_mbu: bool) -> tuple[float | None, str
 
 
 def _other_conditions(now: Record, then: Record) -> list[str]:
-    ours, theirs = conditions(now), conditions(then)
-    return [
-        f"this run has {key} = {ours[key]!r} and the baseline {theirs[key]!r}" for key in ours if ours[key] != theirs[key]
-    ]
+    pairs = zip(conditions(now).items(), conditions(then).values(), strict=True)
+    return [f"this run has {key} = {a!r} and the baseline {b!r}" for (key, a), b in pairs if a != b]
 
 
 def _show(value: float | None, by_mbu: bool) -> str:
