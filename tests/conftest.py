@@ -34,6 +34,19 @@ PLUGINS = (
     "pytest_roofline.plugin",
 )
 
+PART = """
+from dataclasses import replace
+
+_chosen = tuple(variant for variant in SUITE if variant.name in {only!r}.split())
+_operators = {{variant.operator.name for variant in _chosen}}
+SUITE = replace(
+    SUITE,
+    variants=_chosen,
+    rules={{}},
+    workloads={{n: {{o: s for o, s in w.items() if o in _operators}} for n, w in SUITE.workloads.items()}},
+)
+"""
+
 
 @pytest.fixture
 def fake_device():
@@ -68,10 +81,13 @@ class Project:
         found = [str(package), str(FAKES), os.environ.get("PYTHONPATH", "")]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
 
-    def declare(self, suite: Path | None = None) -> None:
-        """Use the shipped suite, or the one in the folder ``suite``."""
+    def declare(self, suite: Path | None = None, only: str = "") -> None:
+        """Use the shipped suite, or the one in the folder ``suite``; of its variants ``only`` those, as "n1 n3"."""
         source = ROOT / "kernels" if suite is None else suite
         shutil.copytree(source, self.path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+        if only:
+            with (self.path / "kernels" / "suite.py").open("a") as file:
+                file.write(PART.format(only=only))
         self.pytester.makeini("[pytest]\nroofline_suite = kernels/suite.py\naddopts = --strict-markers\n")
 
     def use_tests(self, **files: str) -> None:

@@ -1,6 +1,6 @@
 """Whether a GPU kernel's answers are right, how close it runs to the roofline, and whether it races."""
 
-from .api import Checked, Traffic, check, modelled, occupancy, sanitize, time, traffic
+from .api import Checked, Resident, Traffic, check, modelled, occupancy, sanitize, time, traffic
 from .declare import (
     NULL,
     Array,
@@ -27,6 +27,7 @@ __all__ = [
     "Limit",
     "Operator",
     "Prediction",
+    "Resident",
     "Scalar",
     "Shape",
     "Suite",

@@ -1,28 +1,34 @@
 """The same checks without pytest, for a script or a notebook.
 
     suite = pytest_roofline.load("kernels/suite.py")
-    print(pytest_roofline.check(suite.variant("n3"), Shape(M=8, N=1000)))
+    print(pytest_roofline.check("n3", Shape(M=8, N=1000), suite=suite))
 
-A variant comes from a loaded suite. Each call makes what it needs and gives its memory back.
+A variant is given as it is declared, or by its name and with the suite. Each call makes the device that it needs and
+gives its memory back. Errors of all of them: :class:`UnknownNameError` for a name that does not exist, and those of the
+chain: :class:`RefusedError`, :class:`DeclarationError`, :class:`CompileError`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from .bench.clock import require_state
 from .bench.measured import Measured, Precision
-from .bench.modelled import Modelled
+from .bench.modelled import Modelled, label
 from .bench.record import Record
 from .declare.shape import Shape
 from .declare.suite import Suite
 from .declare.variant import Variant
-from .devices import AUTO, DEFAULT_GPU, Devices
+from .devices import AUTO, CHOICES, CUDA, DEFAULT_GPU, Devices
+from .errors import UnknownNameError
 from .hardware.gpus import gpu_named
 from .hardware.occupancy import Occupancy
+from .hardware.resources import Resources
 from .model.models import Models
 from .model.sol import SpeedOfLight
 from .run.build import Build
@@ -33,6 +39,8 @@ from .run.run import check as check_build
 from .sanitize.checks import Checks
 from .sanitize.compute_sanitizer import FLAGS, Sanitizer, find
 from .sanitize.report import Report
+
+TOOLS = tuple(FLAGS)  # what can be looked for
 
 
 @dataclass(frozen=True)
@@ -56,21 +64,47 @@ class Checked:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a case does, counted in the simulator, and its speed of light on a GPU model."""
+    """What a case does, counted in the simulator, and its speed of light on a GPU model.
+
+    ``sol.launches`` has the counts of each launch; ``accuracy`` says how far the answer was checked meanwhile.
+    """
 
     case: str
     sol: SpeedOfLight
     accuracy: Accuracy
 
     def __str__(self) -> str:
-        gpu = self.sol.facts.plan.gpu.name
-        return f"{self.case}: {1e6 * self.sol.seconds:.2f} us at the speed of light on {gpu}, bound by {self.sol.bound}"
+        moved, gpu = self.sol.dram, self.sol.facts.plan.gpu
+        dram = f"{moved.read} bytes read from DRAM and {moved.written} written" if moved else "DRAM not modelled"
+        return (
+            f"{self.case}: {1e6 * self.sol.seconds:.2f} us, {label(gpu)}, bound by {self.sol.bound}, "
+            f"{self.sol.state} L2; {dram}"
+        )
+
+
+@dataclass(frozen=True)
+class Resident:
+    """What a launch takes of an SM, and how many of its blocks fit there at once."""
+
+    kernel: str
+    resources: Resources
+    occupancy: Occupancy
+    waves: float
+
+    def __str__(self) -> str:
+        fits = self.occupancy
+        return (
+            f"{self.kernel}: {self.resources.registers} registers, {fits.blocks} blocks an SM "
+            f"({fits.fraction:.0%} occupancy, limited by {fits.limited_by}), {self.waves:.3g} waves"
+        )
 
 
 def check(
-    variant: Variant,
+    variant: Variant | str,
     shape: Shape,
     inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    suite: Suite | None = None,
     device: str = AUTO,
     gpu: str = DEFAULT_GPU,
 ) -> Checked:
@@ -78,69 +112,104 @@ def check(
 
     ``inputs`` are host arrays by name, by default drawn as declared. ``device`` is "auto" (a GPU if there is one, else
     the simulator), "cuda" or "sim"; ``gpu`` is what the simulator has the limits of.
-    Errors: :class:`WrongAnswerError`, :class:`RefusedError`, :class:`CompileError`, :class:`DeviceError`, and
-    :class:`~pytest_roofline.sim.errors.SimulationError` for races and bad accesses.
+    Errors: :class:`WrongAnswerError`, :class:`DeviceError`, and :class:`~pytest_roofline.sim.errors.SimulationError`
+    for races and bad accesses.
     """
-    devices = _devices(device, gpu)
-    plan, used = devices.plan(Case(variant, shape))
-    accuracy = check_build(used, Build.of(plan), inputs)
-    devices.release()
-    return Checked(str(plan.case), used.evidence, used.name, accuracy)
+    with _devices(device, gpu) as devices:
+        plan, used = devices.plan(_case(variant, shape, suite))
+        return Checked(str(plan.case), used.evidence, used.name, check_build(used, Build.of(plan), inputs))
 
 
 def sanitize(
-    suite: Suite, variant: Variant | str, shape: Shape, which: str = "racecheck", device: str = AUTO
+    variant: Variant | str,
+    shape: Shape,
+    which: str = "racecheck",
+    *,
+    suite: Suite | None = None,
+    device: str = AUTO,
+    gpu: str = DEFAULT_GPU,
 ) -> Report:
     """Look for races ("racecheck"), bad accesses ("memcheck"), uninitialised reads ("initcheck") or bad barriers
-    ("synccheck"): in the simulator, and on a GPU machine under compute-sanitizer too, which loads the suite's file.
+    ("synccheck"): in the simulator, and on a GPU machine under compute-sanitizer too, which needs ``suite`` since its
+    child loads the suite's file.
 
-    Errors: :class:`UnknownNameError`, :class:`SanitizerNotFoundError`,
+    Errors: :class:`SanitizerNotFoundError`, :class:`NotCheckedError`,
     :class:`~pytest_roofline.sanitize.simulated.DisagreementError`.
     """
-    devices = _devices(device, DEFAULT_GPU)
+    with _devices(device, gpu) as devices:
 
-    def tool() -> Sanitizer:
-        return Sanitizer(find(None, os.environ), devices.cuda.arch, devices.cuda.index)
+        def tool() -> Sanitizer:
+            return Sanitizer(find(None, os.environ), devices.cuda.arch, devices.cuda.index)
 
-    return Checks(devices, tool).check(_case(suite, variant, shape), which)
-
-
-def traffic(variant: Variant, shape: Shape, gpu: str = DEFAULT_GPU, state: str = "cold") -> Traffic:
-    """Count what ``variant`` does at ``shape`` and model its speed of light on a GPU of the table; needs none."""
-    case = Case(variant, shape)
-    return Traffic(str(case), *Models(gpu_named(gpu)).sol(case, state))
+        return Checks(devices, tool).check(_case(variant, shape, suite), which)
 
 
-def time(suite: Suite, variant: Variant | str, shape: Shape, state: str = "cold", samples: int = 31) -> Record:
-    """Check and time ``variant`` on the GPU: ``samples`` by CUDA events from a "cold" or a "warm" L2 cache.
+def traffic(
+    variant: Variant | str,
+    shape: Shape,
+    *,
+    suite: Suite | None = None,
+    gpu: str = DEFAULT_GPU,
+    state: str = "cold",
+) -> Traffic:
+    """Count what ``variant`` does at ``shape`` and model its speed of light on a GPU of the table, from a "cold" or a
+    "warm" L2 cache; needs no GPU.
+    """
+    case = _case(variant, shape, suite)
+    return Traffic(str(case), *Models(gpu_named(gpu)).sol(case, require_state(state)))
+
+
+def time(
+    variant: Variant | str, shape: Shape, *, suite: Suite | None = None, state: str = "cold", samples: int = 31
+) -> Record:
+    """Check ``variant`` and time it on the GPU: ``samples`` by CUDA events from a "cold" or a "warm" L2 cache.
 
     Errors: :class:`DeviceError` where there is no GPU, :class:`WrongAnswerError`.
     """
-    devices = _devices("cuda", DEFAULT_GPU)
-    clock = Measured(suite, devices.cuda, Models(devices.gpu), Precision())
-    run, accuracy = clock.checked(_case(suite, variant, shape))
-    return clock.measure(run, accuracy, state, lambda series: clock.samples(series, state, samples))
+    case = _case(variant, shape, suite)
+    with _devices(CUDA, DEFAULT_GPU) as devices:
+        alone = suite or Suite((case.variant,))
+        clock = Measured(alone, devices.cuda, Models(devices.gpu), Precision())
+        run, accuracy = clock.checked(case)
+        return clock.measure(run, accuracy, require_state(state), lambda series: clock.samples(series, state, samples))
 
 
-def modelled(suite: Suite, variant: Variant | str, shape: Shape, gpu: str = DEFAULT_GPU, state: str = "cold") -> Record:
+def modelled(
+    variant: Variant | str,
+    shape: Shape,
+    *,
+    suite: Suite | None = None,
+    gpu: str = DEFAULT_GPU,
+    state: str = "cold",
+) -> Record:
     """The record of a benchmark whose time is the speed of light on a GPU of the table; needs none."""
-    return Modelled(Models(gpu_named(gpu))).record(_case(suite, variant, shape), state)
+    return Modelled(Models(gpu_named(gpu))).record(_case(variant, shape, suite), state)
 
 
-def occupancy(variant: Variant, shape: Shape, gpu: str = DEFAULT_GPU) -> dict[str, Occupancy]:
-    """By kernel, how many blocks an SM of a GPU of the table holds at once, and what stops one more."""
-    build = Build.of(Plan(Case(variant, shape), gpu_named(gpu)))
-    return {launch.planned.kernel: launch.occupancy for launch in build.launches}
+def occupancy(
+    variant: Variant | str, shape: Shape, *, suite: Suite | None = None, gpu: str = DEFAULT_GPU
+) -> tuple[Resident, ...]:
+    """Of each launch, what it takes of an SM of a GPU of the table, how many blocks fit, and what stops one more."""
+    build = Build.of(Plan(_case(variant, shape, suite), gpu_named(gpu)))
+    return tuple(Resident(one.planned.kernel, one.resources, one.occupancy, one.waves) for one in build.launches)
 
 
-def _devices(device: str, gpu: str) -> Devices:
-    devices = Devices(device, gpu)
-    devices.require(*(["device='cuda'"] if device == "cuda" else []))
-    return devices
+@contextmanager
+def _devices(wanted: str, gpu: str) -> Iterator[Devices]:
+    if wanted not in CHOICES:
+        raise UnknownNameError(f"there is no device {wanted!r}; there are {', '.join(CHOICES)}")
+    gpu_named(gpu)  # or it does not exist
+    devices = Devices(wanted, gpu)
+    devices.require(*(["device='cuda'"] if wanted == CUDA else []))
+    try:
+        yield devices
+    finally:
+        devices.release()
 
 
-def _case(suite: Suite, variant: Variant | str, shape: Shape) -> Case:
-    return Case(suite.variant(variant) if isinstance(variant, str) else variant, shape, suite)
-
-
-TOOLS = tuple(FLAGS)
+def _case(variant: Variant | str, shape: Shape, suite: Suite | None) -> Case:
+    if isinstance(variant, Variant):
+        return Case(variant, shape, suite)
+    if suite is None:
+        raise UnknownNameError(f"the variant {variant!r} is given by its name: give the suite too (suite=load(PATH))")
+    return Case(suite.variant(variant), shape, suite)

@@ -30,7 +30,7 @@ from .model.facts import NOTES
 from .model.models import Models
 from .model.sol import SpeedOfLight
 from .plugin.environment import check_cupy
-from .report import gate
+from .report import gate, saved
 from .run.case import Case
 from .run.compare import Accuracy
 from .run.plan import Plan
@@ -41,13 +41,22 @@ CODES = "exit codes: 0 right, 1 wrong answer or failed gate, 2 usage, 3 refused 
 Lines = list[str]
 
 
-def parser() -> argparse.ArgumentParser:
-    """All sub-commands; options may stand before or after the words they belong to."""
+FLAGS = ("--json", "--other-gpu", "--partial", "--help", "-h")  # options without a value
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line, which may stand anywhere among its words, before the sub-command too."""
     made = argparse.ArgumentParser(prog="pytest-roofline", description=__doc__.splitlines()[0], epilog=CODES)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (_add_run, _add_best, _add_traffic, _add_gate):
         add(commands)
-    return made
+    for at, word in enumerate(words):
+        before = words[at - 1] if at else ""
+        of_an_option = before.startswith("-") and "=" not in before and before not in FLAGS
+        if word in commands.choices and not of_an_option:
+            found: argparse.Namespace = commands.choices[word].parse_intermixed_args([*words[:at], *words[at + 1 :]])
+            return found
+    return made.parse_args(words)  # the help, or an error
 
 
 def _command(commands: Any, name: str, does: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
@@ -106,7 +115,7 @@ def _count(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code; messages of errors go to standard error."""
-    options = parser().parse_args(_ordered(list(sys.argv[1:] if argv is None else argv)))
+    options = parse(sys.argv[1:] if argv is None else argv)
     try:
         check_cupy()
         return int(options.does(options))
@@ -120,12 +129,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except RooflineError as error:
         return _fail(error, USAGE)
-
-
-def _ordered(argv: list[str]) -> list[str]:
-    """The words with the sub-command first: options may stand before it."""
-    at = next((n for n, word in enumerate(argv) if word in ("run", "best", "traffic", "gate")), 0)
-    return [*argv[at : at + 1], *argv[:at], *argv[at + 1 :]]
 
 
 def _fail(error: RooflineError, code: int) -> int:
@@ -247,13 +250,14 @@ def counted(sol: SpeedOfLight, accuracy: Accuracy) -> Lines:
 def compare(options: argparse.Namespace) -> int:
     """The gate on two saved runs."""
     tolerance = gate.parse_tolerance(options.tolerance)
-    baseline, new = gate.load(options.baseline), gate.load(options.run)
+    baseline, new = saved.load(options.baseline), saved.load(options.run)
     try:
-        by_mbu = gate.check_same_gpu(new["machine_info"], baseline["machine_info"], options.other_gpu)
+        by_mbu = saved.check_same_gpu(new["machine_info"], baseline["machine_info"], options.other_gpu)
     except BaselineError as error:
         print(f"refused: {error}", file=sys.stderr)
         return WRONG
-    found = gate.verdicts(new["benchmarks"], baseline["benchmarks"], tolerance, by_mbu)
+    current = saved.benchmarks_of(new["benchmarks"], "this run")
+    found = gate.verdicts(current, saved.benchmarks_of(baseline["benchmarks"], "the baseline"), tolerance, by_mbu)
     bad = gate.failed(found, options.partial)
     nothing = gate.nothing_compared(found)
     told = f"gate passed (tolerance {options.tolerance})"

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_roofline import Shape
 from pytest_roofline.bench import measured as module
-from pytest_roofline.bench.events import STATES
+from pytest_roofline.bench.clock import STATES
 from pytest_roofline.bench.measured import Measured, Precision, warm_up_launches
 from pytest_roofline.bench.telemetry import Telemetry
 from pytest_roofline.errors import NotCheckedError, TimerError, WrongAnswerError

@@ -140,7 +140,7 @@ def test_parameters_are_saved_by_their_short_names(axpby):
             benchmark(int)
         """
     )
-    result = axpby.run("test_perf.py", "--benchmark-json=run.json", "-k", "not 4096")
+    result = axpby.run("test_perf.py", "--benchmark-json=run.json", "-k", "not 4096", "--benchmark-max-time=0.01")
     assert result.ret == 0, result.stdout.str()
     runs = json.loads((axpby.path / "run.json").read_text())["benchmarks"]
     assert {bench["name"]: bench["params"] for bench in runs} == {
@@ -169,7 +169,7 @@ def test_a_plain_benchmark_is_not_called_modelled(axpby):
     """Beside modelled speeds of light the times of pytest-benchmark's own tests are shown as what they are."""
     axpby.pytester.makepyfile(test_plain="def test_plain(benchmark): benchmark(int)")
     axpby.import_tests(perf="test_time")
-    text = axpby.run("-k", "plain or 1x512").stdout.str()
+    text = axpby.run("-k", "plain or 1x512", "--benchmark-max-time=0.01").stdout.str()
     titles = [line.strip("- ") for line in text.splitlines() if "benchmark '" in line or "benchmark:" in line]
     assert [title for title in titles if title.startswith("benchmark: 1 tests")]
     assert [title for title in titles if "axpby 1x512: speed of light" in title]

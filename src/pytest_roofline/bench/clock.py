@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..errors import UnknownNameError
 from ..run.case import Case
 from .record import Record
+
+STATES = ("cold", "warm")  # of the L2 cache before each sample
+
+
+def require_state(state: str) -> str:
+    """``state``; :class:`UnknownNameError` where there is no such."""
+    if state not in STATES:
+        raise UnknownNameError(f"there is no state {state!r} of the L2 cache; choose from {', '.join(STATES)}")
+    return state
 
 
 class Clock(Protocol):

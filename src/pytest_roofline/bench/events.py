@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import TimerError, UnknownNameError
+from ..errors import TimerError
 from ..run.gpu.device import CudaDevice, translated
 from ..run.gpu.flush import Flush, timing_image
+from .clock import require_state
 from .timer import Stamp, Timer, pilot_of, rounds_for
 
-STATES = ("cold", "warm")
 CALIBRATION_SAMPLES = 101
 CALIBRATION_SPIN_NS = 300_000
 PILOT_SAMPLES = 64
@@ -116,14 +116,13 @@ class Stopwatch:
 
     def prepare(self, series: Series, state: str) -> Work:
         """Queue what puts the gpu into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
+        require_state(state)
         work = series()
         if state == "cold":
             self._flush()
-        elif state == "warm":
+        else:
             work()
             series.restore()
-        else:
-            raise UnknownNameError(f"there is no state {state!r}; choose from {', '.join(STATES)}")
         self._keep_busy()
         return work
 

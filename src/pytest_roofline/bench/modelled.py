@@ -10,6 +10,7 @@ from ..model.models import Models
 from ..run.case import Case
 from ..run.device import SIMULATED
 from ..run.plan import Plan
+from .clock import require_state
 from .describe import described, with_baseline, with_sol
 from .record import Record
 
@@ -40,7 +41,7 @@ class Modelled:
 
     def record(self, case: Case, state: str) -> Record:
         """The record of a case, with the speed of light for its time."""
-        sol, accuracy = self.models.sol(case, state)
+        sol, accuracy = self.models.sol(case, require_state(state))
         build = self.models.build(case)
         record = described(build, state, accuracy).replace(evidence=self.evidence, label=self.label)
         record = with_sol(record, build.plan, sol).replace(median_us=sol.seconds * 1e6)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import DeclarationError, UnknownNameError
+from ..errors import DeclarationError, RefusedError, UnknownNameError
 from ..hardware.gpus import Gpu, gpu_named
 from .array import require_tuple
 from .operator import Operator
@@ -170,8 +170,9 @@ class Suite:
     def best(self, operator: str, shape: Shape, gpu: str | Gpu = "h200") -> Best:
         """The variant that the operator's rule names for ``shape`` on a GPU of the table, or on one described.
 
-        Errors: :class:`UnknownNameError` for an operator without a rule; whether the variant runs there is told by
-        planning it (:class:`pytest_roofline.run.plan.Plan`).
+        Errors: :class:`UnknownNameError` for an operator without a rule, :class:`RefusedError` for a type that none of
+        its variants takes; whether the variant runs there is told by planning it
+        (:class:`pytest_roofline.run.plan.Plan`).
         """
         rule = self.rules.get(self.operator(operator).name)
         if rule is None:
@@ -179,7 +180,16 @@ class Suite:
                 f"no rule names the best variant of {operator!r}; rules are for {', '.join(self.rules) or 'none'}"
             )
         on, shape = gpu_named(gpu) if isinstance(gpu, str) else gpu, self.operators[operator].require(shape)
-        name, why = called(f"the rule of {operator}", rule, shape, on)
+        family = self.family(self.operators[operator])
+        if not any(shape.dtype in one.dtypes for one in family):
+            taken = dict.fromkeys(dtype for one in family for dtype in one.dtypes)
+            raise RefusedError(f"no variant of {operator} runs {shape}: they are written for {', '.join(taken)}")
+        made = called(f"the rule of {operator}", rule, shape, on)
+        if not isinstance(made, tuple) or [*map(type, made)] != [str, str]:
+            raise DeclarationError(
+                f"the rule of {operator} gives {made!r} for {shape}; it gives a variant's name and why"
+            )
+        name, why = made
         return Best(self.variant(name), why, shape, on)
 
     def able(self, operator: Operator, shape: Shape) -> tuple[Variant, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..bench.record import Record
 from ..errors import BaselineError, RooflineError, UnknownNameError
-from ..report import gate
+from ..report import gate, saved
 from .parts import worker_number
 
 DEFAULT_STORAGE = "file://./.benchmarks"
@@ -40,7 +40,7 @@ class Comparison:
 
     def __init__(self, tolerance: float | None, other_gpu: bool) -> None:
         self.tolerance, self.other_gpu = tolerance, other_gpu
-        self.baseline: list[Mapping[str, Any]] = []
+        self.baseline: list[saved.Benchmark] = []
         self.by_mbu = False
         self.differences = ""
         self.verdicts: list[gate.Verdict] = []
@@ -60,10 +60,9 @@ class Comparison:
             raise BaselineError(
                 "--benchmark-compare matches several saved runs; give one, for the gate compares with one baseline"
             )
-        gate.check_form(compared, "the baseline")
-        self.by_mbu = gate.check_same_gpu(machine_info, compared["machine_info"], self.other_gpu)
-        # Benchmarks that are not this plugin's are pytest-benchmark's own business.
-        self.baseline = [b for b in compared["benchmarks"] if is_ours(b)]
+        saved.check_form(compared, "the baseline")
+        self.by_mbu = saved.check_same_gpu(machine_info, compared["machine_info"], self.other_gpu)
+        self.baseline = saved.benchmarks_of(compared["benchmarks"], "the baseline")
         now, then = machine_info["roofline"], compared["machine_info"]["roofline"]
         self.differences = ", ".join(
             f"{key} {now.get(key)} (was {then.get(key)})"
@@ -76,7 +75,7 @@ class Comparison:
 
     def records(self) -> dict[str, Record]:
         """The saved records by test id."""
-        return {bench["fullname"]: Record.read(bench["extra_info"]) for bench in self.baseline if not self.by_mbu}
+        return {one.fullname: one.record for one in self.baseline if one.record and not self.by_mbu}
 
     def conclude(self, records: Mapping[str, Record]) -> None:
         """Ask the gate. Without --roofline-gate the verdicts are shown only where GPUs differ, and never fail.
@@ -86,10 +85,7 @@ class Comparison:
         if self.tolerance is None and not self.by_mbu:
             return
         self.judged = True
-        current = [
-            {"fullname": name, "stats": {"median": (one.median_us or 0.0) * 1e-6}, "extra_info": one.extra_info()}
-            for name, one in records.items()
-        ]
+        current = [saved.Benchmark.of(name, one) for name, one in records.items()]
         try:
             tolerance = gate.TOLERANCE if self.tolerance is None else self.tolerance
             self.verdicts = gate.verdicts(current, self.baseline, tolerance, self.by_mbu)
@@ -154,15 +150,6 @@ def default_storage(option: Any, root: Path, gpu: str) -> None:
     """Keep a folder of baselines for each GPU below .benchmarks/, unless --benchmark-storage says otherwise."""
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{root / '.benchmarks' / storage_slug(gpu)}"
-
-
-def is_ours(benchmark: Mapping[str, Any]) -> bool:
-    """Whether a saved benchmark is of this plugin and can be read."""
-    try:
-        Record.read(benchmark.get("extra_info"))
-    except BaselineError:
-        return False
-    return True
 
 
 def asked_for(config: Any) -> Callable[[str], bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -14,9 +15,14 @@ CUPY = re.compile(r"cupy(-cuda\d+x|-cuda\d+|-rocm-.*)?$")
 
 def installed_cupy(names: Iterable[str] | None = None) -> list[str]:
     """Distributions that provide CuPy; ``names`` replaces the installed ones in tests."""
-    if names is None:
-        names = (str(dist.metadata["Name"]) for dist in metadata.distributions() if dist.metadata["Name"])
+    names = _distributions() if names is None else names
     return sorted({name.lower().replace("_", "-") for name in names if CUPY.match(name.lower().replace("_", "-"))})
+
+
+@cache
+def _distributions() -> tuple[str, ...]:
+    """Names of everything that is installed; a process reads them once."""
+    return tuple(str(name) for dist in metadata.distributions() if (name := dist.metadata["Name"]))
 
 
 def check_cupy(names: Iterable[str] | None = None) -> str:
