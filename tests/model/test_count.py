@@ -249,11 +249,25 @@ def test_a_grid_that_is_not_uniform_is_counted_in_full(kernel):
     assert not work.uniform
     assert work.buffers["x"].lanes == 64 * 65 // 2
     assert counted.accuracy.values == 64 * 64
-    (many,) = count(kernel(TRIANGLE, LOWER, launch, M=2**14, N=32)).works
-    assert many.executed == 2**14, "all of them, though a check would run some"
-    assert many.buffers["x"].lanes == 32 * 33 // 2 + (2**14 - 32) * 32
     with pytest.raises(NotCheckedError, match=r"blocks of triangle do different work, .*: 8388608, 4194304 at most"):
         count(kernel(TRIANGLE, LOWER, launch, M=4096, N=2048))
+
+
+UNLIKE = """
+extern "C" __global__ void unlike(const float* x, float* y, int N) {
+    long long at = (long long)blockIdx.x * N + threadIdx.x;
+    for (int again = 0; again <= blockIdx.x % 3; ++again) y[at] = 2 * *(volatile const float*)&x[at];
+}
+"""
+
+
+def test_a_count_in_full_is_of_every_block(kernel):
+    """Blocks that differ are all run, also where a check would run some of so many."""
+    launch = Launch("unlike", args=("x", "y", "N"), grid=lambda s: s.M, block=32)
+    rows = 3 * 2**13
+    (work,) = count(kernel(UNLIKE, ROWS, launch, M=rows, N=32)).works
+    assert work.executed == rows
+    assert work.buffers["x"].lanes == 32 * rows * 2
 
 
 def test_an_answer_that_is_wrong_in_the_sample_is_an_error(kernel):
