@@ -1,4 +1,4 @@
-"""The stopwatch around a device's clock: calibration, states, blocking kernel. No GPU: launches are counted, times are given."""
+"""The stopwatch around a clock: calibration, states, what blocks. No GPU: launches are counted, times are given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_roofline.bench.events import EMPTY_LAUNCHES, BLOCKING_NS, EventClock, Stopwatch
+from pytest_roofline.bench.events import BLOCKING_NS, EMPTY_LAUNCHES, EventClock, Stopwatch
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import TimerError, UnknownNameError
 
