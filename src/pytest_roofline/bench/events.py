@@ -29,7 +29,7 @@ BLOCKING_SAMPLES = 9
 BLOCKING_NS = 50_000  # at least; grows where the host takes longer to queue a sample
 # Empty launches between the blocking kernel and the start event. A launch's own data goes through memory too, and the
 # first launches after a pause wait for it: without these a variant of several launches reads up to 1 us more on an
-# H200, by where in the driver's ring of launches the sample begins. Their number varies, so that every phase is sampled.
+# H200, by where in the driver's ring of launches the sample begins. Their number varies: every phase is sampled.
 EMPTY_LAUNCHES = (4, 5, 6, 7)
 
 Work = Callable[[], None]
