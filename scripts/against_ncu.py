@@ -51,7 +51,7 @@ def ours(session: Session, variant: Variant, shape: Shape, state: str) -> float:
     job.run()
     job.verify()
     series = Placements(session.cuda, job)
-    watch.fit_spin(series)
+    watch.fit_blocking(series)
     rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
     return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
 

@@ -102,7 +102,7 @@ def tune(session: Session, variant: Variant, shape: Shape, show: int) -> list[st
             continue
         job.run()
         job.verify()
-        watch.fit_spin(lambda job=job: job.run)
+        watch.fit_blocking(lambda job=job: job.run)
         rough[name] = statistics.median(watch.sample(lambda job=job: job.run, "cold") for _ in range(FEW))
         jobs[name] = job.variant
         session.cuda.release()

@@ -1,19 +1,10 @@
-"""The shipped suite, and pytest-benchmark's fixture as far as a clock uses it."""
+"""pytest-benchmark's fixture as far as a clock uses it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from pytest_roofline import Suite, load
-
-
-@pytest.fixture(scope="session")
-def shipped() -> Suite:
-    """The suite that is shipped."""
-    return load(Path(__file__).parents[2] / "kernels" / "suite.py")
 
 
 class FakeFixture:

@@ -1,4 +1,4 @@
-"""The stopwatch around a device's clock: calibration, states, spin. No GPU: launches are counted, times are given."""
+"""The stopwatch around a clock: calibration, states, what blocks. No GPU: launches are counted, times are given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_roofline.bench.events import LEADS, SPIN_NS, EventClock, Stopwatch
+from pytest_roofline.bench.events import BLOCKING_NS, EMPTY_LAUNCHES, EventClock, Stopwatch
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import TimerError, UnknownNameError
 
@@ -32,12 +32,12 @@ class Clock:
 
 @pytest.fixture
 def watch():
-    """A stopwatch that is not calibrated yet; ``log`` names what is queued, a spin with its nanoseconds."""
+    """A stopwatch that is not calibrated yet; ``log`` names what is queued, a blocking kernel by its ns."""
     made = Stopwatch.__new__(Stopwatch)
     made.log = []
     made.device = SimpleNamespace(launch=lambda kernel, grid, block, args, shared: made.log.append(int(args[0])))
-    made.timer, made.spin_ns, made._random = Timer(Clock()), SPIN_NS, random.Random(0)
-    made._spin, made._flush = "spin", lambda: made.log.append("flush")
+    made.timer, made.blocking_ns, made._random = Timer(Clock()), BLOCKING_NS, random.Random(0)
+    made._blocking, made._flush = "blocking", lambda: made.log.append("flush")
     return made
 
 
@@ -93,19 +93,19 @@ class Restored:
 def test_what_the_warming_run_changed_is_put_back(watch):
     """A kernel that works in place must not be timed on its own result."""
     watch.prepare(Restored(watch.log), "warm")
-    assert watch.log[:3] == ["work", "restore", SPIN_NS]
+    assert watch.log[:3] == ["work", "restore", BLOCKING_NS]
 
 
 @pytest.mark.parametrize(("state", "first"), [("cold", "flush"), ("warm", "work")])
 def test_a_state_is_made_before_the_device_is_kept_busy(watch, state, first):
-    """Cold flushes, warm runs the work; then one long spin and 4 to 7 empty launches, and nothing after them."""
+    """Cold flushes, warm runs the work; then one long blocking kernel and 4 to 7 empty launches, nothing after them."""
     work = watch.prepare(Restored(watch.log), state)
     if state == "warm":
         watch.log.remove("restore")
     assert watch.log[0] == first
-    assert watch.log[1] == SPIN_NS
+    assert watch.log[1] == BLOCKING_NS
     assert set(watch.log[2:]) == {0}
-    assert len(watch.log[2:]) in LEADS
+    assert len(watch.log[2:]) in EMPTY_LAUNCHES
     work()
     assert watch.log[-1] == "work"
 
@@ -117,7 +117,7 @@ def test_the_number_of_empty_launches_varies(watch):
         watch.log.clear()
         watch.prepare(lambda: lambda: None, "cold")
         seen.add(len(watch.log) - 2)
-    assert seen == set(LEADS)
+    assert seen == set(EMPTY_LAUNCHES)
 
 
 def test_an_unknown_state_is_refused(watch):

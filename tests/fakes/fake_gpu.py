@@ -84,7 +84,7 @@ class FakeStopwatch(timer.Stopwatch):
     def rounds(self, *args) -> int:
         return 5
 
-    def fit_spin(self, series) -> None: ...
+    def fit_blocking(self, series) -> None: ...
 
 
 class FakePlacements:

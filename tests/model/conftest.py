@@ -1,4 +1,4 @@
-"""Cases of small kernels of other kinds, and of the shipped suite."""
+"""Builds of small kernels of other kinds, and of the shipped suite."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_roofline import Launch, Operator, Shape, Suite, Variant, load
+from pytest_roofline import Launch, Operator, Shape, Suite, Variant
 from pytest_roofline.hardware.gpus import Gpu, gpu_named
 from pytest_roofline.run.build import Build
 from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
-
-
-@pytest.fixture(scope="session")
-def shipped() -> Suite:
-    """The suite that is shipped."""
-    return load(Path(__file__).parents[2] / "kernels" / "suite.py")
 
 
 @pytest.fixture

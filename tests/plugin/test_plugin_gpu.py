@@ -160,7 +160,7 @@ def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_parts):
     watch = roofline_parts.clock.stopwatch
 
     def work():
-        cuda_device.launch(watch._spin, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
+        cuda_device.launch(watch._blocking, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
 
     assert watch.sample(Copy(work), "cold") == pytest.approx(2e-3, rel=0.02)
 

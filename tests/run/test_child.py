@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import alive
 
 from pytest_roofline import Shape, load
 from pytest_roofline.build.nvrtc import compile_source
@@ -32,15 +33,6 @@ from pytest_roofline.sanitize import compute_sanitizer
 
 SUITE = Path(__file__).parents[2] / "kernels" / "suite.py"
 SHAPE = Shape(M=8, N=1000)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process still runs; one that ended and was not waited for does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 class HostDevice:

@@ -23,14 +23,14 @@ from .clock import require_state
 from .timer import Stamp, Timer, pilot_of, rounds_for
 
 CALIBRATION_SAMPLES = 101
-CALIBRATION_SPIN_NS = 300_000
+CALIBRATION_BLOCKING_NS = 300_000
 PILOT_SAMPLES = 64
-SPIN_SAMPLES = 9
-SPIN_NS = 50_000  # at least; grows where the host takes longer to queue a sample
-# Empty launches between the spin and the start event. A launch's own data goes through memory too, and the first
-# launches after a pause wait for it: without these a variant of several launches reads up to 1 us more on an H200, by
-# where in the driver's ring of launches the sample begins. Their number varies, so that every phase is sampled.
-LEADS = (4, 5, 6, 7)
+BLOCKING_SAMPLES = 9
+BLOCKING_NS = 50_000  # at least; grows where the host takes longer to queue a sample
+# Empty launches between the blocking kernel and the start event. A launch's own data goes through memory too, and the
+# first launches after a pause wait for it: without these a variant of several launches reads up to 1 us more on an
+# H200, by where in the driver's ring of launches the sample begins. Their number varies: every phase is sampled.
+EMPTY_LAUNCHES = (4, 5, 6, 7)
 
 Work = Callable[[], None]
 
@@ -76,9 +76,9 @@ class Stopwatch:
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self.timer = Timer(EventClock(device))
-        self._spin = device.load(timing_image(device), "roofline_spin")
+        self._blocking = device.load(timing_image(device), "roofline_block")
         self._flush = Flush(device)
-        self.spin_ns = SPIN_NS
+        self.blocking_ns = BLOCKING_NS
         self._random = random.Random(0)
         self.timer.overhead = self._calibrate()
 
@@ -89,8 +89,8 @@ class Stopwatch:
         clock = self.timer.clock
         samples = []
         for _ in range(CALIBRATION_SAMPLES):
-            self._launch_spin(CALIBRATION_SPIN_NS)
-            self._lead()
+            self._block_for(CALIBRATION_BLOCKING_NS)
+            self._launch_nothing()
             start, end = clock.record(), clock.record()
             if not clock.reached(start):  # or the difference holds the host's gap between the two calls
                 samples.append(clock.seconds(start, end))
@@ -104,15 +104,15 @@ class Stopwatch:
         return overhead
 
     def _keep_busy(self) -> None:
-        self._launch_spin(self.spin_ns)
-        self._lead()
+        self._block_for(self.blocking_ns)
+        self._launch_nothing()
 
-    def _lead(self) -> None:
-        for _ in range(self._random.choice(LEADS)):
-            self._launch_spin(0)
+    def _launch_nothing(self) -> None:
+        for _ in range(self._random.choice(EMPTY_LAUNCHES)):
+            self._block_for(0)
 
-    def _launch_spin(self, ns: int) -> None:
-        self.device.launch(self._spin, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
+    def _block_for(self, ns: int) -> None:
+        self.device.launch(self._blocking, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
 
     def prepare(self, series: Series, state: str) -> Work:
         """Queue what puts the gpu into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
@@ -133,19 +133,19 @@ class Stopwatch:
         work()
         return self.timer() - start
 
-    def fit_spin(self, series: Series) -> None:
-        """Make the spin at least three times as long as the host takes to queue what follows it."""
+    def fit_blocking(self, series: Series) -> None:
+        """Make the blocking kernel at least three times as long as the host takes to queue what follows it."""
         took = []
-        for _ in range(SPIN_SAMPLES):
+        for _ in range(BLOCKING_SAMPLES):
             work = series()
             begin = time.perf_counter()
-            self._lead()
+            self._launch_nothing()
             self.timer.clock.record()
             work()
             self.timer.clock.record()
             took.append(time.perf_counter() - begin)
         self.device.synchronize()
-        self.spin_ns = max(SPIN_NS, int(3e9 * statistics.median(took)))
+        self.blocking_ns = max(BLOCKING_NS, int(3e9 * statistics.median(took)))
 
     def rounds(self, series: Series, state: str, precision: float, budget: float, at_least: int) -> int:
         """Rounds for the stated precision of the median, chosen by a pilot whose samples are thrown away."""

@@ -115,7 +115,7 @@ class Measured:
         """
         copy_gbs = self.copy_gbs(run.plan.footprint // 2, state)
         series = Placements(self.device, run)
-        self.stopwatch.fit_spin(series)
+        self.stopwatch.fit_blocking(series)
         samples = tuple(take(series))
         late = self.stopwatch.timer.late / len(samples)
         seen = telemetry.read(self.device)

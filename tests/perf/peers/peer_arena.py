@@ -20,7 +20,7 @@ from peer_table import COPY, OURS, Result, Row, middle
 from pytest_roofline.run.check import Job
 
 from pytest_roofline import Shape, Suite
-from pytest_roofline.bench.events import SPIN_NS, Stopwatch
+from pytest_roofline.bench.events import BLOCKING_NS, Stopwatch
 from pytest_roofline.errors import RooflineError, WrongAnswerError
 from pytest_roofline.hardware.dtypes import as_stored, ordinals
 from pytest_roofline.run import check
@@ -49,7 +49,7 @@ class Contender:
     name: str
     run: Callable[[Place], Any]
     before: Callable[[Place], None]
-    spin: int = SPIN_NS
+    spin: int = BLOCKING_NS
     medians: list[float] = field(default_factory=list)
     state: str = ""
     reason: str = ""
@@ -220,8 +220,8 @@ class Arena:
         for _ in range(2):
             series()()
         self.device.synchronize()
-        self.watch.fit_spin(series)
-        one.spin = min(self.watch.spin_ns, LONGEST_SPIN)
+        self.watch.fit_blocking(series)
+        one.spin = min(self.watch.blocking_ns, LONGEST_SPIN)
 
     def _verify(self, one: Contender) -> None:
         """The outputs of the last run against the reference; in 16 bits a little too far off is a mark."""
@@ -257,7 +257,7 @@ class Arena:
         watch, series = self.watch, self._series(one)
         for _ in range(WARM):
             series()()
-        watch.spin_ns, late = one.spin, 0
+        watch.blocking_ns, late = one.spin, 0
         taken: list[float] = []
         series = self._series(one)
         while len(taken) < samples:
@@ -267,7 +267,7 @@ class Arena:
                 taken.append(seconds)
                 continue
             late += 1
-            watch.spin_ns = one.spin = min(LONGEST_SPIN, watch.spin_ns * 3 // 2)
+            watch.blocking_ns = one.spin = min(LONGEST_SPIN, watch.blocking_ns * 3 // 2)
             if late > RETRIES * samples:
                 raise LateError(f"the device waited for the host in {late} samples, behind {one.spin / 1e6:.1f} ms")
         return taken

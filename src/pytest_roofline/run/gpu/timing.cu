@@ -2,7 +2,7 @@
 
 // Keeps one SM busy for about `ns` nanoseconds and touches no memory, so that the host can queue what is to be
 // timed while the device is not yet there, and the caches stay as they are.
-extern "C" __global__ void roofline_spin(long long ns) {
+extern "C" __global__ void roofline_block(long long ns) {
     long long start, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
     do {
