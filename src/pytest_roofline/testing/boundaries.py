@@ -6,7 +6,6 @@ Nothing is known here of what the extents mean.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 
 from ..declare.launch import Launch, dims
@@ -25,7 +24,7 @@ GPU = gpu_named("h200")  # whose configurations the boundaries are taken from
 FEW = 8  # of an extent that is not varied
 SMALLEST = (1, 2, 3, 5, 7)
 RAGGED = (31, 33)  # beside a warp, and no multiple of anything
-LONG_RAGGED = (1000, 1001)  # of a contiguous extent: the last trip of a loop over it has idle threads
+LONG_RAGGED = (1001, 1000)  # of a contiguous extent: the last trip of a loop over it has idle threads
 TYPED = (1, *RAGGED, 1000, 1001, 1002, 1004)  # multiples of 8, 1, 2 and 4: each width of a vector of narrow elements
 PROBED = 4096  # extents up to which it is looked for what a block covers
 
@@ -55,9 +54,9 @@ def launch_numbers(suite: Suite, variant: Variant) -> tuple[set[int], dict[int, 
     """
     default = suite.default(variant.operator)
     own, first = (_launches(one, default) for one in (variant, suite.baseline(variant)))
-    blocks = {block for launch in (*own, *first) for block in _block(launch, default)}
-    threads = {math.prod(_block(launch, default)) for launch in (*own, *first)}
-    single = {WARP, *blocks, *threads}
+    blocks = [_block(launch, default) for launch in (*own, *first)]
+    threads = {x for x, y, z in blocks if y == z == 1}  # of a block with more extents each may be along another extent
+    single = {WARP, *(n for block in blocks for n in block)}
     many: dict[int, int] = {}
     for elements in {n for launch in own for n in _vectors(variant, launch, default)}:
         single.add(elements)
@@ -72,11 +71,11 @@ def _launches(variant: Variant, shape: Shape) -> tuple[Launch, ...]:
         return ()
 
 
-def _block(launch: Launch, shape: Shape) -> tuple[int, ...]:
+def _block(launch: Launch, shape: Shape) -> tuple[int, int, int]:
     try:
-        return dims(launch.block(shape) if callable(launch.block) else launch.block) or ()
+        return dims(launch.block(shape) if callable(launch.block) else launch.block) or (1, 1, 1)
     except Exception:  # a block that can't be had for the default shape is told of where it is planned
-        return ()
+        return 1, 1, 1
 
 
 def _vectors(variant: Variant, launch: Launch, shape: Shape) -> set[int]:
@@ -89,14 +88,14 @@ def _vectors(variant: Variant, launch: Launch, shape: Shape) -> set[int]:
 
 
 def covered(variant: Variant, base: Shape, name: str) -> int:
-    """How much of an extent a block covers: by how much it grows until the grid does; 1 where it has no part in it.
+    """How much of an extent a block covers: by how much it grows until the grid does; 0 where it has no part in that.
 
     Taken between the first change and the second, so that a grid of max(1, M // 4) blocks is seen to cover four.
     """
     unlimited = dataclasses.replace(variant, limits=())
     first = _next_change(unlimited, base, name, 1)
     second = _next_change(unlimited, base, name, first) if first else None
-    return second - first if first and second else 1
+    return second - first if first and second else 0
 
 
 def _next_change(variant: Variant, base: Shape, name: str, start: int) -> int | None:
@@ -140,7 +139,7 @@ def boundary_values(suite: Suite, variant: Variant, base: Shape, name: str) -> l
         found |= {n + step * elements for n, elements in many.items() for step in (-1, 0, 1)}
         last = {n for one in suite.family(variant.operator) for n in launch_numbers(suite, one)[1].values()}
         found |= {n - step for n in limit_numbers(suite, variant)[name] for step in last}
-        found |= {*LONG_RAGGED, suite.default(variant.operator)[name]}
-    else:
-        found |= {64}
+        found |= {*LONG_RAGGED[: 2 if len(base.extents) < 3 else 1], suite.default(variant.operator)[name]}
+    elif len(base.extents) < 3:
+        found.add(64)
     return sorted(n for n in found if n > 0)

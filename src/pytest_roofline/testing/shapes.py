@@ -16,7 +16,9 @@ from ..declare.values import independent
 from ..declare.variant import Variant
 from ..errors import RooflineError
 from ..run.case import Case
-from ..run.plan import Plan, PlannedLaunch
+from ..run.plan import Plan
+from ..run.run import SAMPLE_UNITS
+from ..run.sample import units_of
 from .boundaries import (
     FEW,
     GPU,
@@ -31,12 +33,13 @@ from .boundaries import (
 )
 from .pairs import Row, pairwise
 
-SERIAL = 1024  # elements of the largest array for each thread of a launch, at most, with a large extent
 LARGE = (65536, 70000)  # past what 16 bits count, and what a grid has in y and z
 ELEMENTS = 2**17  # of the largest array of a case
 LONG_ELEMENTS = 2**20 + 64  # of the largest array where one extent alone is at a limit
 SAMPLED_ELEMENTS = 2**23  # of the largest array of a case with a large extent, of which some blocks are run
 PAST = (2**32, 2**31)  # elements
+LARGEST_Y = 65535  # blocks of a grid in y and z
+SERIAL = 64  # elements of the largest array for each thread, with a large extent: a longer loop is slow to simulate
 TRIED = 4096  # shapes that are tried to find one that the limits allow
 GROWN = tuple(2**n for n in range(1, 63))  # sizes that are tried to break a limit that names no number
 
@@ -101,7 +104,7 @@ def boundary_shapes(suite: Suite, variant: Variant) -> list[Shape]:
 
 
 def _at(suite: Suite, variant: Variant, base: Shape, name: str, value: int, most: int) -> Shape | None:
-    """``base`` with one extent at a value, and others near if it must be; None if it can't be or is too large."""
+    """``base`` with one extent at a value, others near if it must be; None if it can't be or is too large."""
     if value > MOST:
         return None
     shape = nearest(suite, variant, base.replace(**{name: value}), name, TRIED // 8)
@@ -113,8 +116,9 @@ def _long(suite: Suite, variant: Variant, least: Shape) -> Iterator[Shape | None
     for name, numbers in limit_numbers(suite, variant).items():
         for number in numbers:
             if number * largest(variant, least) > ELEMENTS // FEW:
-                near = {number - step for step in (4, 1, 0, -1)}
-                yield from (_at(suite, variant, least, name, n, LONG_ELEMENTS) for n in sorted(near))
+                near = (number - 4, number - 1, number, number + 1)
+                shapes = (_at(suite, variant, least, name, n, LONG_ELEMENTS) for n in near)
+                yield from (shape for shape in shapes if shape is not None and _is_quick(variant, shape))
 
 
 def _pairs(suite: Suite, variant: Variant, base: Shape) -> Iterator[Shape]:
@@ -152,31 +156,26 @@ def _usual(suite: Suite, variant: Variant) -> Iterator[Shape]:
 
 def _large(suite: Suite, variant: Variant, base: Shape, least: Shape) -> Iterator[Shape | None]:
     """Past 2^16 of each extent, and of a grid's; only some blocks are run where they do not need each other."""
-    most = SAMPLED_ELEMENTS if independent(variant.operator) else ELEMENTS
     for name in base.extents:
-        for value in dict.fromkeys((*LARGE, covered(variant, base, name) * 65535 + 1)):
-            shape = _at(suite, variant, least if value > ELEMENTS else _narrow(base, least, name), name, value, most)
-            if shape is not None and is_parallel(variant, shape):
-                yield shape
+        for start in (base, least) if len(base.extents) <= 2 else (least,):
+            values = dict.fromkeys((*LARGE, covered(variant, base, name) * LARGEST_Y + 1))
+            shapes = (_at(suite, variant, start, name, value, SAMPLED_ELEMENTS) for value in values if value > 1)
+            found = [shape for shape in shapes if shape is not None and _is_quick(variant, shape)]
+            yield from found
+            if found:
+                break
 
 
-def is_parallel(variant: Variant, shape: Shape) -> bool:
-    """Whether the threads are many beside the elements; else a large extent makes a long loop and no large grid."""
-    threads = max((launch.blocks * launch.threads for launch in planned(variant, shape)), default=1)
-    return largest(variant, shape) <= SERIAL * threads
-
-
-def planned(variant: Variant, shape: Shape) -> tuple[PlannedLaunch, ...]:
-    """The launches of the variant at a shape; none where it is refused or not built for it."""
+def _is_quick(variant: Variant, shape: Shape) -> bool:
+    """Whether some of the blocks can be run alone, or all of them have few threads, and those little to do each."""
     try:
-        return Plan(Case(variant, shape), GPU).launches
+        plan = Plan(Case(variant, shape), GPU)
     except RooflineError:
-        return ()
-
-
-def _narrow(base: Shape, least: Shape, name: str) -> Shape:
-    """``base`` where it has two extents at most, else the least of the others: many together are too much."""
-    return base if len(base.extents) <= 2 else least.replace(**{name: base[name]})
+        return True  # that it is refused is told where it is run
+    threads = max(launch.blocks * launch.threads for launch in plan.launches)
+    if independent(variant.operator) and (units_of(plan) or 0) >= SAMPLE_UNITS:
+        return plan.largest <= SERIAL * threads
+    return threads <= ELEMENTS and plan.largest <= SERIAL * threads
 
 
 def typed_shapes(suite: Suite, variant: Variant) -> list[Shape]:
@@ -191,7 +190,8 @@ def typed_shapes(suite: Suite, variant: Variant) -> list[Shape]:
         wanted = {*(TYPED if wide else (1, *RAGGED)), *numbers, *(n + 1 for n in numbers)}
         found += [_at(suite, variant, base, name, n, ELEMENTS) for n in sorted(wanted)]
         if wide:
-            found.append(_at(suite, variant, least, name, LARGE[1], LONG_ELEMENTS))
+            longest = _at(suite, variant, least, name, LARGE[1], LONG_ELEMENTS)
+            found += [longest] if longest is not None and _is_quick(variant, longest) else []
     shapes = dict.fromkeys(shape for shape in found if shape is not None)
     return [shape.replace(dtype=dtype) for dtype in variant.dtypes[1:] for shape in shapes]
 
@@ -218,22 +218,22 @@ def _breaking(suite: Suite, variant: Variant, base: Shape, reason: str) -> Itera
 def huge_shape(suite: Suite, variant: Variant) -> Shape | None:
     """A shape with an array of over 2^32 elements, or else 2^31, that the variant runs; None if there is none.
 
-    The default grows along an extent of which outputs do not depend; of several, along the one that makes the most
-    blocks: each has little to do then, and some of them can be run.
+    The default grows along an independent extent: of several, the one that makes the most blocks of a grid that a GPU
+    takes. Each has little to do then, and some of them can be run.
     """
-    start = nearest(suite, variant, suite.default(variant.operator).replace(dtype=variant.dtypes[0]))
+    default = suite.default(variant.operator).replace(dtype=variant.dtypes[0])
+    start = nearest(suite, variant, default)
     if start is None:
         return None
     for past in PAST:
-        grown = [shape for shape in _grown(variant, start, past) if not variant.broken_limit(shape)]
-        blocks = [max((launch.blocks for launch in planned(variant, shape)), default=0) for shape in grown]
-        if any(blocks):
-            return grown[blocks.index(max(blocks))]
+        found = {s: _blocks(variant, s) for s in _grown(variant, start, past) if not variant.broken_limit(s)}
+        if any(found.values()):
+            return max(found, key=found.__getitem__)
     return None
 
 
 def _grown(variant: Variant, start: Shape, past: int) -> Iterator[Shape]:
-    """``start`` with one independent extent so large that an array has more than ``past`` elements."""
+    """``start`` with one independent extent so large that an array with it has more than ``past`` elements."""
     for name in independent(variant.operator):
         arrays = [array for array in variant.operator.arrays if name in array.dims]
         each = max((math.prod(array.shape(start)) // start[name] for array in arrays), default=0)
@@ -241,12 +241,21 @@ def _grown(variant: Variant, start: Shape, past: int) -> Iterator[Shape]:
             yield start.replace(**{name: past // each + 9})
 
 
+def _blocks(variant: Variant, shape: Shape) -> int:
+    """Blocks of the largest grid; 0 where the shape is refused."""
+    try:
+        return max(launch.blocks for launch in Plan(Case(variant, shape), GPU).launches)
+    except RooflineError:
+        return 0
+
+
 def ragged_shape(suite: Suite, variant: Variant) -> Shape | None:
-    """A small ragged shape for checks that look at every access: few of what blocks share out, loops over the rest.
+    """A small ragged shape, for checks that look at every access: loops over what blocks do not share out go round.
 
     Few are the independent extents, of which more make more blocks; a contiguous one is cut to a ragged number.
     """
-    operator, default = variant.operator, suite.default(variant.operator).replace(dtype=variant.dtypes[0])
+    operator = variant.operator
+    default = suite.default(operator).replace(dtype=variant.dtypes[0])
     few = {*independent(operator)} - contiguous(operator)
-    ragged = {name: min(value, FEW if name in few else LONG_RAGGED[0]) for name, value in default.extents.items()}
+    ragged = {name: min(value, FEW if name in few else LONG_RAGGED[1]) for name, value in default.extents.items()}
     return nearest(suite, variant, default.replace(**ragged))
