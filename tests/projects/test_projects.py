@@ -17,6 +17,7 @@ from pytest_roofline.declare.values import independent
 from pytest_roofline.errors import RefusedError, WrongAnswerError
 from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model.models import Models
+from pytest_roofline.model.work import SPARSE_ABOVE
 from pytest_roofline.run.build import Build
 from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
@@ -56,8 +57,9 @@ def test_every_generic_case_is_right(project: str) -> None:
     answers, huge = cases.answer_cases(suite), cases.huge_cases(suite)
     assert len(answers) >= 20
     assert bool(huge) == any(independent(operator) for operator in suite.operators.values())
+    device, sparse = SimDevice(GPU), SimDevice(GPU, sparse_above=SPARSE_ABOVE)
     for case in (*answers.values(), *huge.values()):
-        found = check(SimDevice(GPU), build(case))
+        found = check(sparse if case in huge.values() else device, build(case))
         assert found.of_tolerance <= 1
         assert found.values > 0
         assert not found.not_checked, case
