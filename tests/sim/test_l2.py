@@ -116,7 +116,7 @@ PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # what later variants 
 
 def assert_agree(floor, counted, rows):
     """Modelled DRAM bytes against ncu's: from 8192 rows within 5 % (cold: reads; writes within 0.6N), else 0.6N."""
-    n = floor.facts.plan.shape.M * floor.facts.shape.N
+    n = floor.facts.plan.shape.M * floor.facts.plan.shape.N
     if rows >= 8192:
         read = sum(one.dram_read for one in counted)
         written = sum(one.dram_written for one in counted)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_roofline import Shape
 from pytest_roofline.errors import NotCheckedError
-from pytest_roofline.model.work import count
+from pytest_roofline.model.count import count
 from pytest_roofline.run.build import Build
 from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
@@ -127,10 +127,10 @@ def test_waiting_is_no_work(clusters, suite):
     """s9 at the shape that it is for: a few rows stand for all, whatever their turn, and move what those of s8 do."""
     shape = Shape(M=32, N=152064)
     try:
-        (waiting,), _ = count(Build.of(Plan(Case(suite.variant("s9"), shape, suite), clusters.gpu)))
+        (waiting,) = count(Build.of(Plan(Case(suite.variant("s9"), shape, suite), clusters.gpu))).works
     except NotCheckedError as error:
         pytest.fail(str(error))  # or it would be a skip
-    (plain,), _ = count(Build.of(Plan(Case(suite.variant("s8"), shape, suite), clusters.gpu)))
+    (plain,) = count(Build.of(Plan(Case(suite.variant("s8"), shape, suite), clusters.gpu))).works
     assert waiting.uniform
     assert waiting.buffers == plain.buffers
     assert waiting.special == plain.special
