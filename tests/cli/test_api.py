@@ -64,7 +64,7 @@ def test_a_wrong_answer_is_an_error(no_gpu, axpby):
     """Held against another reference than the kernel's, it names the output."""
     variant = axpby.variant("axpby")
     other = dataclasses.replace(variant.operator, reference=lambda v: {"z": v.a * v.x - v.y})
-    with pytest.raises(WrongAnswerError, match="axpby 4x100: .*values of z are wrong"):
+    with pytest.raises(WrongAnswerError, match=r"axpby 4x100: .*values of z are wrong"):
         check(dataclasses.replace(variant, operator=other), SHAPE)
 
 
