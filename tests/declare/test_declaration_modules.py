@@ -8,20 +8,21 @@ import types
 
 import numpy as np
 import pytest
-from pytest_roofline.run.check import reference
 
-from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant, load
-from pytest_roofline.declare.loading import check
-from pytest_roofline.declare.suite import ELEMENT
+from pytest_roofline import Array, Launch, Operator, Shape, Variant, load
+from pytest_roofline.declare.values import Contents, reference
 from pytest_roofline.errors import DeclarationError
+from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
 
 SUITE = """
-from pytest_roofline import Array, Launch, Operator, Shape, Suite, Variant
+from pytest_roofline import Array, Launch, Operator, Suite, Variant
 from {name} import TITLE
 
-X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"))
-COPY = Operator("copy", "y = x", (X,), (Y,), (), lambda arrays, scalars: {{"y": arrays["x"]}}, Shape(1, 1), 0.0, abs)
-SUITE = Suite((Variant("c1", COPY, "c1.cu", TITLE, (Launch("c1", ("x", "y"), ("x",), ("y",)),)),), ())
+X, Y = Array("x", ("M", "N")), Array("y", ("M", "N"), role="output")
+COPY = Operator("copy", "y = x", (X, Y), reference=lambda v: {{"y": v.x}})
+SUITE = Suite((Variant("c1", COPY, "c1.cu", Launch("c1", ("x", "y"), grid=1, block=32), title=TITLE),))
 """
 
 
@@ -43,7 +44,7 @@ def declared(tmp_path):
 
 
 @pytest.mark.parametrize("package", [False, True])
-def test_two_ladders_have_each_their_own_neighbour_of_one_name(declared, package):
+def test_two_suites_have_each_their_own_neighbour_of_one_name(declared, package):
     """A module or package beside a declaration is that declaration's, and none is left loaded."""
     paths = [declared(folder, "neighbour", package) for folder in ("first", "second")]
     before = list(sys.path)
@@ -60,30 +61,44 @@ def test_a_loaded_module_of_that_name_is_put_back(declared, monkeypatch):
     assert sys.modules["neighbour"] is other
 
 
-def test_one_file_with_two_sets_of_macros_is_an_error(tmp_path):
+def test_an_error_of_a_neighbour_is_the_declarations(declared):
+    """A module beside it that fails is told with the declaration's path, and nothing of it is left loaded."""
+    path = declared("first", "neighbour")
+    (path.parent / "neighbour.py").write_text("1 / 0\n")
+    with pytest.raises(DeclarationError, match=r"suite\.py can't be executed: ZeroDivisionError"):
+        load(path)
+    assert "neighbour" not in sys.modules
+
+
+def test_one_file_with_two_sets_of_macros_is_an_error():
     """A file is compiled once for a variant: two launches of it can't have different macros."""
-    x, y, z = (Array(name, ("M", "N")) for name in "xyz")
-    twice = Operator("twice", "", (x,), (y,), (), lambda arrays, scalars: {"y": arrays["x"]}, Shape(M=1, N=1), 0.0, abs)
-    first = Launch("k", ("x", "z"), ("x",), ("z",), defines=(("F", "1"),))
-    second = Launch("k", ("z", "y"), ("z",), ("y",), defines=(("F", "2"),))
-    (tmp_path / "k.cu").write_text("")
-    variant = Variant("k", twice, "k.cu", "", (first, second), scratch=(z,))
+    x, y, z = Array("x", ("M", "N")), Array("y", ("M", "N"), role="output"), Array("z", ("M", "N"))
+    twice = Operator("twice", "y = x", (x, y), reference=lambda v: {"y": v.x})
+    first = Launch("k", ("x", "z"), grid=1, block=32, reads=("x",), writes=("z",), defines=(("F", "1"),))
+    second = dataclasses.replace(first, args=("z", "y"), reads=("z",), writes=("y",), defines=(("F", "2"),))
+    variant = Variant("k", twice, "k.cu", (first, second), scratch=(z,))
+    shape = Shape(M=1, N=1)
     with pytest.raises(DeclarationError, match=r"k\.cu is compiled once"):
-        check(Suite((variant,), (), root=tmp_path))
+        Plan(Case(variant, shape), gpu_named("h200"))
     same = dataclasses.replace(variant, launches=(first, dataclasses.replace(second, defines=first.defines)))
-    check(Suite((same,), (), root=tmp_path))
+    assert len(Plan(Case(same, shape), gpu_named("h200")).launches) == 2
 
 
-def test_what_is_stored_between_has_the_type_of_the_floating_inputs():
-    """An integer input in front does not make integers of what a reference stores and reads again."""
-    scale, x, y = Array("i", ("M", "N"), 0, 9, "int32"), Array("x", ("M", "N"), dtype=ELEMENT), Array("y", ("M", "N"))
+def test_what_is_stored_between_has_the_type_of_the_shape():
+    """A reference that stores and reads again sees what the type of the elements keeps, whatever its inputs are."""
+    arrays = (
+        Array("i", ("M", "N"), dtype="int32", high=9),
+        Array("x", ("M", "N")),
+        Array("y", ("M", "N"), role="output"),
+    )
     seen = []
 
-    def computed(arrays, scalars, stored):
-        seen.append(stored(arrays["x"] / 3))
-        return {"y": seen[-1]}
+    def computed(v):
+        seen.append((v.stored(v.x / 3), v.stored(v.i / 3, "float32")))
+        return {"y": seen[-1][0]}
 
-    operator = Operator("op", "", (scale, x), (y,), (), computed, Shape(M=1, N=1), 0.0, abs, stores_between=True)
-    inputs = {"i": np.ones((1, 2), np.int32), "x": np.ones((1, 2), np.float16)}
-    reference(operator, inputs, np.arange(1))
-    assert (seen[0] == np.float64(np.float16(1 / 3))).all()
+    operator = Operator("op", "y = x / 3", arrays, reference=computed)
+    inputs = {"i": Contents(np.ones(1, np.int32), (1, 2)), "x": Contents(np.ones(1, np.float16), (1, 2))}
+    reference(operator, Shape(M=1, N=2, dtype="float16"), inputs)
+    assert (seen[-1][0] == np.float64(np.float16(1 / 3))).all()
+    assert (seen[-1][1] == np.float64(np.float32(1 / 3))).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +12,16 @@ import numpy as np
 from pytest_roofline.errors import RefusedError
 from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.hardware.gpus import gpu_named
-from pytest_roofline.run.device import ArrayView
+from pytest_roofline.run.device import POISON, ArrayView
 
 
 class FakeDevice:
-    """Runs ``bodies[kernel](grid, *args)`` for each launch, at once and in order; keeps the names in ``launched``."""
+    """Runs ``bodies[kernel](grid, *args)`` for each launch, at once and in order; keeps the names in ``launched``.
 
-    evidence = "simulated"
+    Like a GPU it does not know which elements a kernel stored to.
+    """
+
+    evidence = "measured"
     name = "fake"
     arch = "sm_90"
 
@@ -24,8 +29,8 @@ class FakeDevice:
         self.bodies, self.gpu, self.launched = bodies, gpu_named("h200"), []
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        count = int(np.prod(shape)) * dtype_of(dtype).itemsize
-        raw = np.full(count + 256, 0xFF, np.uint8)  # aligned to 256 bytes, as CUDA's allocations are
+        count = math.prod(shape) * dtype_of(dtype).itemsize
+        raw = np.full(count + 256, POISON, np.uint8)  # aligned to 256 bytes, as CUDA's allocations are
         start = -raw.ctypes.data % 256
         return raw[start : start + count].view(dtype_of(dtype)).reshape(shape)
 
@@ -41,13 +46,13 @@ class FakeDevice:
         array[...] = host.reshape(array.shape)
 
     def poison(self, array: np.ndarray, byte: int) -> None:
-        array.view(np.uint8)[...] = byte
+        array.reshape(-1).view(np.uint8)[...] = byte
 
     def written(self, array: np.ndarray) -> None:
         return None
 
     def fingerprint(self, array: np.ndarray) -> int:
-        return hash(array.tobytes())
+        return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).tobytes())
 
     def download(self, array: np.ndarray) -> np.ndarray:
         return array.copy()
@@ -63,7 +68,10 @@ class FakeDevice:
         image.require(kernel)
         return kernel
 
-    def launch(self, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], shared: int) -> None:
+    def launch(
+        self, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], shared: int, blocks: Any = None
+    ) -> None:
+        assert blocks is None
         self.launched.append(kernel)
         self.bodies[kernel](grid, *args)
 

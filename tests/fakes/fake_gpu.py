@@ -15,8 +15,8 @@ import pytest
 from fake_device import FakeDevice, rmsnorm_rows, softmax_rows
 
 from pytest_roofline import devices
-from pytest_roofline.bench import events as timer
 from pytest_roofline.bench import measured, telemetry
+from pytest_roofline.bench.events import Stopwatch
 from pytest_roofline.bench.timer import Timer
 from pytest_roofline.errors import DeviceMemoryError
 from pytest_roofline.hardware.gpus import gpu_named
@@ -28,7 +28,6 @@ FULL = int(os.environ.get("FAKE_FULL", str(2**40)))
 
 
 class FakeGpu(FakeDevice):
-    evidence = "measured"
     index = 0
     versions = {"driver_cuda": "13.0", "runtime_cuda": "12.9", "cupy": "14"}  # noqa: RUF012
 
@@ -43,7 +42,7 @@ class FakeGpu(FakeDevice):
             raise DeviceMemoryError(f"allocating {shape} of {dtype}: {nbytes} of {FULL} bytes")
         return super().empty(shape, dtype)
 
-    def launch(self, kernel, grid, block, args, shared):
+    def launch(self, kernel, grid, block, args, shared, blocks=None):
         self.launched.append(kernel)
         if kernel == "rms_n1_pass1":
             x, rstd, _, eps = args
@@ -74,7 +73,7 @@ class FakeClock:
         return False
 
 
-class FakeStopwatch(timer.Stopwatch):
+class FakeStopwatch(Stopwatch):
     def __init__(self, device: FakeGpu) -> None:
         self.device, self.timer = device, Timer(FakeClock(device))
 

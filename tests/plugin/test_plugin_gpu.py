@@ -7,10 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from specimens import built
 
-from pytest_roofline.bench.measured import Copy
+from pytest_roofline import Shape
 from pytest_roofline.bench.placement import Placements
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
 from pytest_roofline.run.run import Run
 
 QUICK = "--benchmark-max-time=0.2"
@@ -18,8 +20,24 @@ ONE = ("-k", "n4-2048x3584 or n1-2048x3584", QUICK)
 SAVED = ("-k", "n4-2048x3584 or n1-2048x3584 or n4-32x3584", QUICK)
 
 
+@pytest.fixture
+def run_of(cuda_device, suite):
+    """``run_of("n4", M=1, N=3584)`` is that case on the GPU."""
+
+    def make(name, **shape):
+        return Run(cuda_device, Build.of(Plan(Case(suite.variant(name), Shape(**shape), suite), cuda_device.gpu)))
+
+    return make
+
+
+@pytest.fixture
+def watch(cuda_device, roofline_parts):
+    """The session's own stopwatch."""
+    return roofline_parts.clock.stopwatch
+
+
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved():
     """Where a saved run of three benchmarks lies, and its text; empty until a test has made it."""
     return {}
 
@@ -48,7 +66,7 @@ def scale(factor):
 
 
 def test_a_run_is_saved_under_its_gpu_and_found_again(measured, cuda_device):
-    """A saved run lies in its gpu's folder, holds finite Python values only, and is compared with by default."""
+    """A saved run lies in its GPU's folder, holds finite Python values only, and is compared with by default."""
     assert measured.baseline.parts[-3] == cuda_device.name.replace(" ", "-")
     data = json.loads(measured.baseline.read_text(), parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
     assert data["machine_info"]["roofline"]["gpu"] == cuda_device.name
@@ -94,7 +112,7 @@ def test_c49_a_renamed_test_fails_the_gate(measured):
 
 
 def test_c48_a_baseline_of_another_gpu_is_refused(measured):
-    """Another gpu's baseline stops the run; asked for, it is compared by MBU and its times are never shown."""
+    """Another GPU's baseline stops the run; asked for, it is compared by MBU and its times are never shown."""
 
     def other(data):
         data["machine_info"]["roofline"]["gpu"] = "NVIDIA GeForce RTX 4090"
@@ -136,7 +154,6 @@ def test_c44_a_broken_clock_leaves_no_number(cuda_device, empty_project):
     empty_project.pytester.makeconftest(
         """
         import pytest
-from specimens import built
 
         @pytest.fixture(autouse=True)
         def milliseconds(roofline_parts):
@@ -155,40 +172,50 @@ from specimens import built
     assert not left.exists() or "median" not in left.read_text()
 
 
-def test_c40_a_slow_kernel_is_timed_whole(cuda_device, suite, roofline_parts):
+class Again:
+    """The same work for each sample, which changes no input."""
+
+    def __init__(self, work):
+        self.work = work
+
+    def __call__(self):
+        return self.work
+
+    def restore(self): ...
+
+
+def test_c40_a_slow_kernel_is_timed_whole(cuda_device, watch):
     """A sample of a kernel that runs 2 ms is 2 ms, although its launch returns at once."""
-    watch = roofline_parts.clock.stopwatch
 
     def work():
         cuda_device.launch(watch._blocking, (1, 1, 1), (1, 1, 1), (np.int64(2_000_000),), 0)
 
-    assert watch.sample(Copy(work), "cold") == pytest.approx(2e-3, rel=0.02)
+    assert watch.sample(Again(work), "cold") == pytest.approx(2e-3, rel=0.02)
 
 
-def test_c42_the_flush_is_outside_the_timed_region(cuda_device, suite, roofline_parts):
+def test_c42_the_flush_is_outside_the_timed_region(watch, run_of):
     """A cold sample of one row is far shorter than the flush that precedes it."""
-    watch, job = roofline_parts.clock.stopwatch, Run(cuda_device, built(suite, "n4", cuda_device.gpu, M=1, N=3584))
-
-    rows = [watch.sample(Copy(job.run), "cold") for _ in range(11)]
-    flushes = [watch.sample(Copy(watch._flush), "warm") for _ in range(11)]
+    row, flush = Again(run_of("n4", M=1, N=3584).run), Again(watch._flush)
+    rows = [watch.sample(row, "cold") for _ in range(11)]
+    flushes = [watch.sample(flush, "warm") for _ in range(11)]
     assert max(rows) < min(flushes) / 3
 
 
-def test_placements_differ_and_keep_the_answer_right(cuda_device, suite):
+def test_placements_differ_and_keep_the_answer_right(cuda_device, run_of):
     """Each sample runs at another place on the same inputs, and its output there is right."""
-    job = Run(cuda_device, built(suite, "s1", cuda_device.gpu, M=16, N=1000))
-    series = Placements(cuda_device, job)
+    run = run_of("s1", M=16, N=1000)
+    series = Placements(cuda_device, run)
     places = set()
     for _ in range(8):
         series()()
-        assert job.verify(outputs=series.outputs()).of_tolerance <= 1
+        assert run.verify(outputs=series.outputs()).of_tolerance <= 1
         places.add(cuda_device.view(series.outputs()["y"]).pointer)
     assert len(places) == 8
 
 
-def test_a_kernel_is_loaded_once(cuda_device, suite):
-    """Two jobs of a variant share one copy of its code."""
-    first, second = (Run(cuda_device, built(suite, "n3", cuda_device.gpu, M=1, N=64)) for _ in range(2))
+def test_a_kernel_is_loaded_once(run_of):
+    """Two runs of a variant share one copy of its code."""
+    first, second = (run_of("n3", M=1, N=64) for _ in range(2))
     assert first.program.steps[0].kernel is second.program.steps[0].kernel
 
 
@@ -202,12 +229,11 @@ def test_a_gate_with_no_saved_run_fails(cuda_device, empty_project):
 
 
 def test_c50_forty_large_cases_in_a_row(cuda_device, empty_project):
-    """Forty parametrised tests that each take 40 % of the gpu all fit: memory is freed between them."""
+    """Forty parametrised tests that each take 40 % of the GPU all fit: memory is freed between them."""
     empty_project.declare()
     empty_project.pytester.makepyfile(
         """
         import pytest
-from specimens import built
 
         @pytest.mark.parametrize("case", range(40))
         def test_large(cuda_device, case):

@@ -255,7 +255,7 @@ def test_every_benchmark_gets_one_verdict(now: dict[str, Any], then: dict[str, A
 
 
 def test_modelled_times_have_no_resolution() -> None:
-    """Two speeds of light are exact: 1.2 us against 1.0 us is slower, where between measurements that is no difference."""
+    """Speeds of light are exact: 1.2 us against 1.0 us is slower, and between measurements no difference."""
     for evidence, status in (("simulated", "slower"), ("measured", "ok")):
         now, then = record("a", 1.2e-6), record("a", 1.0e-6)
         for side in (now, then):

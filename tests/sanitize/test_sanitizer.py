@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from processes import alive
 
-from pytest_roofline import Array, Launch, Limit, Operator, Shape, Variant
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
-from pytest_roofline.errors import CompileError, NotCheckedError, RefusedError
+from pytest_roofline.errors import CompileError, NotCheckedError
 from pytest_roofline.run.device import NOT_CHECKED
 from pytest_roofline.run.gpu.child import ChildJob
 from pytest_roofline.sanitize import compute_sanitizer as sanitizer
-from pytest_roofline.sanitize.compute_sanitizer import Sanitizer, Tool, check, conclude, does_not_compile, nearest_shape
+from pytest_roofline.sanitize.compute_sanitizer import Sanitizer, Tool, check, conclude, does_not_compile
 from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Report
 
 REPORTS = Path(__file__).with_name("sanitizer_reports")
@@ -229,12 +228,6 @@ class TestSession:
         assert "bar.sync" not in body["canary_race"]
 
 
-def variant(*limits: Limit) -> Variant:
-    array = Array("y", ("M", "N"))
-    operator = Operator("op", "y", (), (array,), (), lambda arrays, scalars: {}, Shape(M=1, N=1), 0.0, lambda n: 0.0)
-    return Variant("r", operator, "r.cu", "", (Launch("k", ("y",), (), ("y",)),), limits)
-
-
 class TestHelpers:
     def test_conclude(self) -> None:
         """Clean and findings are the test's to judge; not checked is a skip, or an error where a GPU is required."""
@@ -253,14 +246,3 @@ class TestHelpers:
         report = does_not_compile("racecheck", "n3 8x1000 (volatile)", CompileError("no operator = matches"))
         assert report.verdict == NOT_CHECKED
         assert "the volatile build does not compile: no operator = matches" in str(report)
-
-    def test_nearest_shape(self) -> None:
-        """The wanted shape, else the next smaller N that the limits allow, else a refusal."""
-        wanted = Shape(M=8, N=1000)
-        assert nearest_shape(variant(), wanted) == wanted
-        assert nearest_shape(variant(Limit("N", "", multiple_of=64)), wanted) == Shape(M=8, N=960)
-        assert nearest_shape(variant(Limit("N", "", at_most=256), Limit("M", "", at_most=4)), wanted) == Shape(
-            M=4, N=256
-        )
-        with pytest.raises(RefusedError, match="r runs no shape up to 8x1000"):
-            nearest_shape(variant(Limit("N", "", multiple_of=2000)), wanted)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_roofline.errors import SanitizerNotFoundError
+from pytest_roofline.run.gpu import toolkit
 from pytest_roofline.sanitize import compute_sanitizer as sanitizer
 from pytest_roofline.sanitize.compute_sanitizer import find
 
@@ -29,7 +30,7 @@ def _no_wheel_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "distribution", none)
-    monkeypatch.setattr(sanitizer, "TOOLKIT", str(tmp_path / "no-toolkit"))
+    monkeypatch.setattr(toolkit, "TOOLKIT", str(tmp_path / "no-toolkit"))
 
 
 class TestFind:
@@ -58,7 +59,7 @@ class TestFind:
         folder.mkdir(parents=True)
         path = make_tool(folder)
         assert find(None, {"CUDA_PATH": str(tmp_path / "cuda")}).path == path
-        monkeypatch.setattr(sanitizer, "TOOLKIT", str(tmp_path / "cuda"))
+        monkeypatch.setattr(toolkit, "TOOLKIT", str(tmp_path / "cuda"))
         assert find(None, {}).path == path
 
     def test_named_but_not_there(self, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pytest_roofline.sanitize.report import CLEAN, FINDINGS, Finding, Place, Rep
 from pytest_roofline.sanitize.simulated import KINDS, DisagreementError, Simulator, agreed
 from pytest_roofline.sim.device import SimDevice
 from pytest_roofline.sim.observe import findings
+from pytest_roofline.testing.cases import PARAMETERS
 
 AXPBY = Path(__file__).parents[1] / "axpby"
 SHAPE = Shape(M=2, N=300)
@@ -192,7 +193,10 @@ def project_with(empty_project):
 
     def make(statements):
         empty_project.declare(AXPBY)
-        empty_project.use_tests(shapes="correctness/test_shapes.py", sanitizer="sanitizer/test_sanitize.py")
+        empty_project.import_tests(
+            shapes="test_answer, test_past_2_32_elements, test_refusal",
+            sanitizer="test_racecheck, test_memory_and_barriers",
+        )
         empty_project.hide_gpu()
         source = empty_project.path / "kernels" / "axpby.cu"
         source.write_text(source.read_text().replace(BEGIN, f"    {statements}\n{BEGIN}"))
@@ -211,12 +215,14 @@ def test_in_a_run_what_is_not_simulated_is_a_skip_and_never_a_pass(project_with)
     assert passed == {"test_shapes.py::test_refusal[axpby-8x4097]"}
     why = r"axpby is not checked, it can't be simulated: axpby\.cu:4: vadd\.s32\.s32\.s32 is not simulated"
     told = re.findall(rf"^(\d+) tests \(.*\): .*{why}$", text, re.MULTILINE)
-    assert sum(map(int, told)) == outcomes["skipped"] == 45 + 5  # of test_shapes.py and of test_sanitizer.py
-    assert re.search(r"^SKIPPED \[45\] .*: not checked: axpby is not checked", text, re.MULTILINE)
+    suite = load(AXPBY / "suite.py")
+    answers = sum(len(PARAMETERS[name](suite)) for name in ("case", "huge_case"))
+    assert sum(map(int, told)) == outcomes["skipped"] == answers + 5  # two of racecheck, and the three other tools
+    assert re.search(rf"^SKIPPED \[{answers}\] .*: not checked: axpby is not checked", text, re.MULTILINE)
 
 
 def test_what_is_simulated_for_want_of_a_gpu_is_told(shipped):
-    """A variant that the simulated gpu lacks clusters for runs on a simulated H200, and the last lines say how often."""
+    """What the simulated GPU lacks, such as clusters, is simulated as an H200, and the last lines say how often."""
     parts, benchmarks = Parts(Settings(suite=shipped.file, device="sim")), Benchmarks()
     _, device = parts.devices.plan(parts.case("n8", Shape(M=2, N=1000)))
     assert device is parts.devices.simulator

@@ -59,7 +59,8 @@ class Image:
             several = ", ".join(map(expression, found))
             raise CompileError(f"{self.name} has several kernels {kernel}: {several}; name one of them in full")
         fix = (
-            f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration'
+            f'write extern "C" __global__ void {kernel}(...), or correct the name in the declaration: an instance of a '
+            f"template is named with its arguments, such as {kernel}<256>"
             if kernel.isidentifier()
             else "correct the name in the declaration: an instance of a template is named with namespace and arguments"
         )

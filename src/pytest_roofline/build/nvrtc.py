@@ -154,13 +154,18 @@ def _text(name: str | bytes) -> str:
 
 
 def _where_headers_are(name: str) -> str:
+    if name.startswith(("nv/", "cub/", "thrust/", "cuda/", "cooperative_groups")):
+        return "It belongs to CCCL, which this version does not put on the path: write what you need of it yourself"
+    if name.startswith("crt/"):
+        return (
+            "It is one of nvcc's own headers, which this version does not put on the path: write what you need of it "
+            "yourself, such as mma.sync in inline PTX instead of wmma"
+        )
     if name.startswith(("cuda", "sm_", "math_", "vector_", "device_")):
         return (
             "CUDA's own headers come with the package nvidia-cuda-runtime-cu12 (CUDA 12) or nvidia-cuda-runtime "
             "(CUDA 13), part of the extras cuda12 and cuda13"
         )
-    if name.startswith(("nv/", "cub/", "thrust/", "cooperative_groups")):
-        return "It belongs to CCCL, which this version does not put on the path: write what you need of it yourself"
     return (
         "NVRTC has no host library: of the C headers there are float.h, limits.h, math.h and stdint.h. Your own "
         "headers are found beside the file that includes them with quotes"

@@ -99,8 +99,7 @@ class Variant:
         self._check_moved()
 
     def _check_names(self) -> None:
-        names = [a.name for a in self.arrays.values()]
-        names = [*names, *(a.name for a in self.scratch if a is not self.arrays[a.name])]
+        names = [a.name for a in (*self.operator.arrays, *self.scratch)]
         names += [s.name for s in self.operator.scalars] + [*self.operator.extents]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             self._fail(f"has arrays, scalars and extents that share names: {', '.join(doubled)}")

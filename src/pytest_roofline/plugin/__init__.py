@@ -1,3 +1,6 @@
 """The pytest plugin: what pytest loads as ``pytest_roofline.plugin``."""
 
-from .hooks import *  # noqa: F403 - pytest takes hooks, fixtures and options from this module's names
+# pytest takes options, hooks and fixtures from this module's names.
+from .fixtures import *  # noqa: F403
+from .hooks import *  # noqa: F403
+from .options import *  # noqa: F403

@@ -1,84 +1,32 @@
-"""Hooks, options, markers and fixtures. No logic: that is in the modules this one calls."""
+"""Hooks. No logic: that is in the modules this one calls."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from importlib import metadata
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from ..bench.measured import Precision
 from ..bench.modelled import label
-from ..devices import CHOICES, DEFAULT_GPU
-from ..errors import CompileError, DeviceMemoryError, NotCheckedError, RooflineError, SanitizerNotFoundError
-from ..hardware.gpus import GPUS, gpu_named
+from ..errors import CompileError, DeviceMemoryError, NotCheckedError, RooflineError
+from ..hardware.gpus import gpu_named
 from ..report import tables
-from ..run.build import Build
 from ..run.device import NOT_CHECKED
-from ..run.run import check as check_build
-from ..sanitize.compute_sanitizer import conclude
 from ..sim.errors import UnsupportedError
 from ..testing import cases
 from . import comparison, environment, told
 from .benchmarks import Benchmarks, labelled, named
 from .failures import CompileErrors
-from .parts import Parts, Settings, worker_number
-
-if TYPE_CHECKING:
-    from ..declare.suite import Suite
-    from ..run.gpu.device import CudaDevice
-    from ..sim.device import SimDevice
+from .options import settings
+from .parts import Parts, worker_number
 
 PARTS = pytest.StashKey[Parts]()
 BENCHMARKS = pytest.StashKey[Benchmarks]()
 COMPARISON = pytest.StashKey[comparison.Comparison]()
 COMPILE_ERRORS = pytest.StashKey[CompileErrors]()
 SIMULATED = ("roofline", "simulated")  # among the properties of a test's report
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("roofline", "CUDA kernels against the roofline")
-    add = group.addoption
-    add(
-        "--roofline-device",
-        choices=CHOICES,
-        default=CHOICES[0],
-        help="what kernels are checked on; auto: a GPU if there is one, else the simulator",
-    )
-    add(
-        "--roofline-gpu",
-        metavar="NAME",
-        default=DEFAULT_GPU,
-        help=f"the GPU that is simulated and modelled where there is none (%(default)s): {', '.join(GPUS)}",
-    )
-    add("--roofline-require-gpu", action="store_true", help="a missing GPU is an error, not a skip")
-    add("--roofline-state", choices=("cold", "warm"), default="cold", help="L2 cache before each sample (%(default)s)")
-    add(
-        "--roofline-precision",
-        type=comparison.percent,
-        metavar="PERCENT",
-        default="0.1%",
-        help="aim for the median's standard error; rounds follow from it, within --benchmark-max-time (%(default)s)",
-    )
-    add(
-        "--roofline-counters",
-        action="store_true",
-        help="run each benchmark once more under ncu and report DRAM bytes and L2 sectors as the GPU counts them",
-    )
-    add("--roofline-sanitizer", metavar="PATH", help="compute-sanitizer (else environment, PATH, toolkit, wheel)")
-    add(
-        "--roofline-gate",
-        type=comparison.percent,
-        nargs="?",
-        const="5%",
-        metavar="PERCENT",
-        help="fail where a median is this much slower than --benchmark-compare's baseline, or has none (5%%)",
-    )
-    add("--roofline-other-gpu", action="store_true", help="compare with a baseline of another GPU, by MBU only")
-    parser.addini("roofline_suite", "path of the suite declaration, from the rootdir", default="")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,25 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
         environment.check_histogram(getattr(config.option, "benchmark_histogram", None))
         gpu_named(parts.settings.gpu)
         comparison.check_options(config.option)
-        assert parts.suite  # a declaration that is wrong stops the run here, once
+        parts.suite  # noqa: B018 - a declaration that is wrong stops the run here, once
         # Apart from measured runs of the same GPU, with which no modelled one is ever compared.
         gpu = parts.devices.gpu.name
         comparison.default_storage(config.option, config.rootpath, f"modelled {gpu}" if parts.devices.missing else gpu)
-
-
-def settings(config: pytest.Config, suite: Path | None) -> Settings:
-    get = config.getoption
-    rounds = max(Precision.min_rounds, get("benchmark_min_rounds", 0))
-    return Settings(
-        suite=suite,
-        device=get("roofline_device"),
-        gpu=get("roofline_gpu"),
-        require_gpu=get("roofline_require_gpu"),
-        state=get("roofline_state"),
-        precision=Precision(get("roofline_precision"), float(get("benchmark_max_time", 1.0)), rounds),
-        sanitizer=get("roofline_sanitizer"),
-        worker=worker_number() or 0,
-    )
 
 
 @contextlib.contextmanager
@@ -317,87 +250,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(line)
-
-
-@pytest.fixture(scope="session")
-def roofline_parts(request: pytest.FixtureRequest) -> Parts:
-    """Everything this process holds; the other fixtures are parts of it."""
-    return request.config.stash[PARTS]
-
-
-@pytest.fixture(scope="session")
-def suite(roofline_parts: Parts) -> Suite:
-    """The declaration named by the ini key roofline_suite."""
-    return roofline_parts.suite
-
-
-@pytest.fixture
-def device(roofline_parts: Parts) -> CudaDevice | SimDevice:
-    """What kernels are checked on, a GPU or the simulator. Its memory is freed after the test."""
-    return roofline_parts.devices.device
-
-
-@pytest.fixture
-def cuda_device(roofline_parts: Parts) -> CudaDevice:
-    """The GPU; the test is skipped where there is none."""
-    if roofline_parts.devices.missing:
-        pytest.skip(not_checked(f"no CUDA device ({roofline_parts.devices.missing})"))
-    return roofline_parts.devices.cuda
-
-
-@pytest.fixture
-def kernels(roofline_parts: Parts, device: Any) -> Callable[..., Any]:
-    """``kernels("rms_n3")`` is that kernel, compiled: on a GPU a CuPy RawKernel, else one that is called alike.
-
-    One that is compiled for its shape needs it: ``kernels("rms_n5", Shape(M=4, N=1000))``.
-    """
-    return roofline_parts.kernel
-
-
-@pytest.fixture
-def check(roofline_parts: Parts, device: Any) -> Callable[..., Any]:
-    """``check(case)`` or ``check(variant, shape, inputs=None)`` runs it once and compares with the reference."""
-
-    def run(variant: Any, shape: Any = None, inputs: Any = None) -> Any:
-        plan, used = roofline_parts.devices.plan(roofline_parts.case(variant, shape))
-        return check_build(used, Build.of(plan), inputs)
-
-    return run
-
-
-@pytest.fixture
-def sanitize(roofline_parts: Parts, device: Any) -> Callable[..., Any]:
-    """``sanitize(case, which, volatile=False)``, or a variant and ``shape=``, gives the report of that check.
-
-    In the simulator, and on a GPU machine under compute-sanitizer too; that the two disagree is an error.
-    What could not be checked is a skip with the reason, or a failure where the GPU is required.
-    """
-    required = roofline_parts.settings.require_gpu
-
-    def run(variant: Any, which: str, shape: Any = None, **options: Any) -> Any:
-        try:
-            report = roofline_parts.checks.check(roofline_parts.case(variant, shape), which, **options)
-        except SanitizerNotFoundError as error:
-            if required:
-                raise
-            pytest.skip(not_checked(error))
-        if reason := conclude(report, required):
-            pytest.skip(reason)
-        return report
-
-    return run
-
-
-@pytest.fixture
-def roofline(request: pytest.FixtureRequest, roofline_parts: Parts, device: Any, benchmark: Any) -> Callable[..., Any]:
-    """``roofline(case, state=None)``, or a variant and a shape, checks the answer, then times it.
-
-    The time is pytest-benchmark's; the result is the :class:`~pytest_roofline.bench.record.Record`, None where
-    benchmarks are disabled. Without a GPU the time is the speed of light on the GPU that --roofline-gpu names.
-    """
-
-    def measure(variant: Any, shape: Any = None, state: str | None = None) -> Any:
-        case, parts = roofline_parts.case(variant, shape), roofline_parts
-        return request.config.stash[BENCHMARKS].run(benchmark, parts.clock, case, state or parts.settings.state)
-
-    return measure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..declare.shape import Shape
@@ -31,12 +32,13 @@ class Case:
                 f"{self.variant.name} can't run {shape} ({shape.words()}), nothing was launched: {why}{self.others()}"
             )
 
-    def others(self) -> str:
-        """A sentence on who can run it, empty where the suite is not known."""
+    def others(self, runs: Callable[[Variant], bool] = lambda variant: True) -> str:
+        """A sentence on who can run it, of those that ``runs`` says so of; empty where the suite is not known."""
         if self.suite is None:
             return ""
         operator = self.variant.operator
-        able = [one.name for one in self.suite.able(operator, self.shape) if one.name != self.variant.name]
+        others = [one for one in self.suite.able(operator, self.shape) if one.name != self.variant.name]
+        able = [one.name for one in others if runs(one)]
         return f". Variants of {operator.name} that run it: {', '.join(able)}" if able else ". No variant runs it"
 
     @property

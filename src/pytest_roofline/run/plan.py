@@ -13,6 +13,7 @@ import numpy as np
 from ..declare.array import Array
 from ..declare.launch import Argument, Launch, dims
 from ..declare.shape import Shape, at
+from ..declare.variant import Variant
 from ..errors import DeclarationError, NotCheckedError, RefusedError
 from ..hardware.gpus import Gpu
 from ..hardware.limits import refusal
@@ -141,8 +142,16 @@ class Plan:
     def _lacks(self, what: str) -> None:
         raise LackingError(
             f"{self.case.variant.name} can't run {self.case.shape} on {self.gpu.name} ({self.gpu.arch}), nothing was "
-            f"launched: it needs {what}{self.case.others()}"
+            f"launched: it needs {what}{self.case.others(self._runs)}"
         )
+
+    def _runs(self, variant: Variant) -> bool:
+        """Whether another variant can be planned for this shape and GPU."""
+        try:
+            Plan(Case(variant, self.case.shape), self.gpu)
+        except RefusedError:
+            return False
+        return True
 
     @property
     def shape(self) -> Shape:

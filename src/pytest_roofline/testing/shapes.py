@@ -54,7 +54,7 @@ def base_shape(suite: Suite, variant: Variant, most: int = FEW) -> Shape | None:
 def nearest(suite: Suite, variant: Variant, wanted: Shape, fixed: str = "", tried: int = TRIED) -> Shape | None:
     """``wanted``, or one with few other extents that the variant's limits allow, ``fixed`` kept; None if none is found.
 
-    What is tried are the numbers that limits name and their multiples, the default and small numbers.
+    What is tried are the numbers that limits name, their multiples and those beside, the default and small numbers.
     """
     if not variant.broken_limit(wanted):
         return wanted
@@ -72,11 +72,14 @@ def nearest(suite: Suite, variant: Variant, wanted: Shape, fixed: str = "", trie
 
 
 def _instead(suite: Suite, variant: Variant, wanted: Shape, name: str) -> list[int]:
-    """Values to try of one extent: itself, what limits name by closeness, the default, small numbers."""
+    """Values to try of one extent: itself, what limits name by closeness, the default, small numbers, one more or less
+    than what limits name.
+    """
     value, numbers = wanted[name], limit_numbers(suite, variant)[name]
     named = {n * -(-value // n) for n in numbers} | {n * (value // n) for n in numbers if value >= n} | numbers
     near = sorted(named, key=lambda n: (abs(n - value), n))
-    return list(dict.fromkeys([value, *near, suite.default(variant.operator)[name], *SMALLEST]))
+    beside = [n + step for n in sorted(numbers) for step in (1, -1) if n + step > 0]
+    return list(dict.fromkeys([value, *near, suite.default(variant.operator)[name], *SMALLEST, *beside]))
 
 
 def largest(variant: Variant, shape: Shape) -> int:
