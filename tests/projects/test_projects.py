@@ -66,6 +66,13 @@ def test_every_generic_case_is_right(project: str) -> None:
 
 
 @of_each_project
+def test_every_generic_case_is_right_on_a_gpu(cuda_device: Any, project: str) -> None:
+    """The same cases, but those past 2^32 elements, on hardware."""
+    for case in cases.answer_cases(suite_of(project)).values():
+        assert check(cuda_device, Build.of(Plan(case, cuda_device.gpu))).of_tolerance <= 1
+
+
+@of_each_project
 def test_sanitizer_checks_are_clean(project: str) -> None:
     """No race, no access outside an array, no read of what nobody wrote, no divergent barrier: not even a warning."""
     for case in cases.sanitize_cases(suite_of(project)).values():
