@@ -35,6 +35,7 @@ from .pairs import Row, pairwise
 
 LARGE = (65536, 70000)  # past what 16 bits count, and what a grid has in y and z
 ELEMENTS = 2**17  # of the largest array of a case
+SPARE = 4  # times as many, where what limits ask of other extents leaves no smaller case
 LONG_ELEMENTS = 2**20 + 64  # of the largest array where one extent alone is at a limit
 SAMPLED_ELEMENTS = 2**23  # of the largest array of a case with a large extent, of which some blocks are run
 PAST = (2**32, 2**31)  # elements
@@ -94,7 +95,8 @@ def boundary_shapes(suite: Suite, variant: Variant) -> list[Shape]:
         return []
     values = {name: boundary_values(suite, variant, base, name) for name in base.extents}
     found = [
-        *(_at(suite, variant, base, name, n, ELEMENTS) for name in values for n in values[name]),
+        base,
+        *(_beside(suite, variant, base, least, name, n) for name in values for n in values[name]),
         *_long(suite, variant, least),
         *_pairs(suite, variant, base),
         *_usual(suite, variant),
@@ -109,6 +111,12 @@ def _at(suite: Suite, variant: Variant, base: Shape, name: str, value: int, most
         return None
     shape = nearest(suite, variant, base.replace(**{name: value}), name, TRIED // 8)
     return shape if shape is not None and largest(variant, shape) <= most else None
+
+
+def _beside(suite: Suite, variant: Variant, base: Shape, least: Shape, name: str, value: int) -> Shape | None:
+    """``base`` with one extent at a value; the least of the others where that is too large."""
+    shape = _at(suite, variant, base, name, value, ELEMENTS)
+    return shape if shape is not None else _at(suite, variant, least, name, value, SPARE * ELEMENTS)
 
 
 def _long(suite: Suite, variant: Variant, least: Shape) -> Iterator[Shape | None]:
