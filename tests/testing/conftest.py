@@ -1,4 +1,4 @@
-"""Declarations of small kernels, of which only the generic cases are asked."""
+"""Suites of one small kernel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_roofline import Launch, Limit, Operator, Suite, Variant
-from pytest_roofline.hardware.gpus import gpu_named
-from pytest_roofline.run.build import Build
-from pytest_roofline.run.case import Case
-from pytest_roofline.run.plan import Plan
 
 
 @pytest.fixture
@@ -23,7 +19,3 @@ def declared(tmp_path: Path) -> Callable[..., Suite]:
         return Suite((Variant("v1", operator, "kernel.cu", launch, limits=limits),)).at(tmp_path / "suite.py")
 
     return make
-
-
-def build(case: Case, gpu: str = "h200") -> Build:
-    return Build.of(Plan(case, gpu_named(gpu)))
