@@ -9,7 +9,7 @@ import pytest
 
 from pytest_roofline import Array, Launch, Operator, Shape
 from pytest_roofline.errors import StaticCheckError, WrongAnswerError
-from pytest_roofline.run.run import check
+from pytest_roofline.run.run import SAMPLE_UNITS, check
 from pytest_roofline.run.sample import CHECK_ALL
 from pytest_roofline.run.static import check_accesses
 from pytest_roofline.sim.device import SimDevice
@@ -78,7 +78,7 @@ def test_c90_a_value_that_was_never_written_is_not_right_by_chance(declared, bui
         check(device("h200"), built(wrong, shape))
 
 
-@pytest.mark.parametrize("size", [300, CHECK_ALL + 300])
+@pytest.mark.parametrize("size", [300, CHECK_ALL + 300, 128 * SAMPLE_UNITS + 300])
 @pytest.mark.parametrize("evil", ["0", "x[i]"])
 def test_c79_an_input_that_is_overwritten_is_found_at_any_size(declared, built, size, evil):
     """With another value, at one place far from what is compared; storing what was there changes nothing."""
