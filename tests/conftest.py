@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 import pytest_roofline
-from pytest_roofline import load
+from pytest_roofline import Launch, Operator, Suite, Variant, load
+from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.plan import Plan
 from pytest_roofline.testing.cases import PARAMETERS
 
 ROOT = Path(__file__).parents[1]
@@ -154,3 +158,26 @@ def project(empty_project):
     empty_project.timed, empty_project.refused = (set(PARAMETERS[n](suite)) for n in ("perf_case", "refused_perf_case"))
     empty_project.cases = len(empty_project.timed) + len(empty_project.refused)
     return empty_project
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Callable[..., Suite]:
+    """``declared(text, operator, *launches, limits=...)`` is a suite of one variant, v1, of kernels in ``text``."""
+
+    def make(text: str, operator: Operator, *launches: Launch, **more: object) -> Suite:
+        (tmp_path / "kernel.cu").write_text(text)
+        variant = Variant("v1", operator, "kernel.cu", launches, **more)  # type: ignore[arg-type]
+        return Suite((variant,)).at(tmp_path / "suite.py")
+
+    return make
+
+
+@pytest.fixture
+def built() -> Callable[..., Build]:
+    """``built(suite, shape)`` is its one variant compiled for an H200."""
+
+    def make(suite: Suite, shape: object, gpu: str = "h200") -> Build:
+        (variant,) = suite
+        return Build.of(Plan(Case(variant, shape, suite), gpu_named(gpu)))  # type: ignore[arg-type]
+
+    return make

@@ -39,6 +39,7 @@ class Held:
     ) -> None:
         self.device, self.build, self.plan, self.scalars = device, build, build.plan, scalars
         self.operator = self.plan.case.variant.operator
+        self.drawn = inputs is None  # as declared
         if inputs is None:
             self.inputs = make_inputs(self.operator, self.plan.shape, items=items)
         else:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..declare.array import POISON, Array
+from ..declare.tolerance import is_right
 from ..declare.values import indices_of, reference
-from ..errors import NotCheckedError, WrongAnswerError
+from ..errors import DeclarationError, NotCheckedError, WrongAnswerError
 from ..hardware.dtypes import is_floating
 from .compare import Accuracy, compare, element, worst
 from .device import POISON as POISON_BYTE
@@ -20,6 +21,7 @@ from .sample import CHECK_ALL, flat_indices, gather, pick, picked_from, units_of
 
 COMPARED = 2**27  # elements that a reference may compute with at once
 OTHER_POISON = 0x55
+LEAST_LOOSE = 64  # values of an output from which all of them are near 0 by no chance
 PART = 2**24  # elements that are fetched at a time to find one that changed
 
 
@@ -37,7 +39,20 @@ def verify_all(held: Held, outputs: Mapping[str, Any]) -> Accuracy:
         _refuse_unwritten(held, array, planned, got, flat, outputs[array.name])
         at = np.stack(np.unravel_index(flat.reshape(-1), planned.shape), axis=-1) if planned.shape else None
         found.append(compare(array, shape, got, want[array.name], at))
+        _refuse_loose(held, array, want[array.name])
     return worst(found)
+
+
+def _refuse_loose(held: Held, array: Array, want: np.ndarray) -> None:
+    """Refuse a tolerance that fits small shapes and takes an answer of zeros at this one: it checks nothing here."""
+    if not held.drawn or want.size < LEAST_LOOSE or not np.any(want):
+        return
+    zeros = np.zeros(want.shape, held.plan.arrays[array.name].dtype)
+    if is_right(array, zeros, want, held.plan.shape)[0].all():
+        raise DeclarationError(
+            f"{held.plan.case}: the tolerance of {array.name} accepts an answer of zeros at {held.plan.shape!r}; make "
+            "rtol and atol smaller, or atol a function of the shape"
+        )
 
 
 def verify_written(held: Held, written: Mapping[str, np.ndarray]) -> Accuracy:
@@ -58,6 +73,7 @@ def verify_written(held: Held, written: Mapping[str, np.ndarray]) -> Accuracy:
         )
         got = gather(held.device, held.arrays[array.name], flat)
         found.append(compare(array, shape, got, want[array.name][place], np.stack(at, axis=-1)))
+        _refuse_loose(held, array, want[array.name][place])
     return worst(found)
 
 

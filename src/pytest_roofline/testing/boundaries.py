@@ -65,10 +65,11 @@ def launch_numbers(suite: Suite, variant: Variant) -> tuple[set[int], dict[int, 
 
 
 def _launches(variant: Variant, shape: Shape) -> tuple[Launch, ...]:
+    """The launches as declared, and as they are configured for the shape."""
     try:
-        return variant.configured(shape.replace(dtype=variant.dtypes[0]), GPU)
+        return variant.launches + variant.configured(shape.replace(dtype=variant.dtypes[0]), GPU)
     except RooflineError:
-        return ()
+        return variant.launches
 
 
 def _block(launch: Launch, shape: Shape) -> tuple[int, int, int]:

@@ -35,11 +35,11 @@ from .pairs import Row, pairwise
 
 LARGE = (65536, 70000)  # past what 16 bits count, and what a grid has in y and z
 ELEMENTS = 2**17  # of the largest array of a case
-LONG_ELEMENTS = 2**20 + 64  # of the largest array where one extent alone is at a limit
+LONG_ELEMENTS = 2**20 + 64  # where one extent alone is at a limit, or what limits ask of others leaves no smaller one
 SAMPLED_ELEMENTS = 2**23  # of the largest array of a case with a large extent, of which some blocks are run
 PAST = (2**32, 2**31)  # elements
 LARGEST_Y = 65535  # blocks of a grid in y and z
-SERIAL = 64  # elements of the largest array for each thread, with a large extent: a longer loop is slow to simulate
+SERIAL = 128  # elements of the largest array for each thread, with a large extent: a longer loop is slow to simulate
 TRIED = 4096  # shapes that are tried to find one that the limits allow
 GROWN = tuple(2**n for n in range(1, 63))  # sizes that are tried to break a limit that names no number
 
@@ -97,8 +97,8 @@ def boundary_shapes(suite: Suite, variant: Variant) -> list[Shape]:
         return []
     values = {name: boundary_values(suite, variant, base, name) for name in base.extents}
     found = [
-        *(_at(suite, variant, base, name, n, ELEMENTS) for name in values for n in values[name]),
-        *_long(suite, variant, least),
+        base,
+        *(_beside(suite, variant, base, least, name, n) for name in values for n in values[name]),
         *_pairs(suite, variant, base),
         *_usual(suite, variant),
         *_large(suite, variant, base, least),
@@ -114,14 +114,13 @@ def _at(suite: Suite, variant: Variant, base: Shape, name: str, value: int, most
     return shape if shape is not None and largest(variant, shape) <= most else None
 
 
-def _long(suite: Suite, variant: Variant, least: Shape) -> Iterator[Shape | None]:
-    """One extent at a limit that is too large beside others that are not small, and just past it for other variants."""
-    for name, numbers in limit_numbers(suite, variant).items():
-        for number in numbers:
-            if number * largest(variant, least) > ELEMENTS // FEW:
-                near = (number - 4, number - 1, number, number + 1)
-                shapes = (_at(suite, variant, least, name, n, LONG_ELEMENTS) for n in near)
-                yield from (shape for shape in shapes if shape is not None and _is_quick(variant, shape))
+def _beside(suite: Suite, variant: Variant, base: Shape, least: Shape, name: str, value: int) -> Shape | None:
+    """``base`` with one extent at a value; where that is too large, the least of the others that limits allow."""
+    shape = _at(suite, variant, base, name, value, ELEMENTS)
+    if shape is not None:
+        return shape
+    shape = _at(suite, variant, least, name, value, LONG_ELEMENTS)
+    return shape if shape is not None and _is_quick(variant, shape) else None
 
 
 def _pairs(suite: Suite, variant: Variant, base: Shape) -> Iterator[Shape]:

@@ -16,6 +16,12 @@ SHARED_BINS = Variant(
     "shared_bins",
     HISTOGRAM,
     "histogram.cu",
-    Launch("histogram", args=("x", "h", "N"), grid=lambda s: min(ceil_div(s.N, 256), 264), block=256, vector={"x": 1}),
+    Launch(
+        "histogram",
+        args=("x", "h", "N"),
+        grid=lambda s: min(ceil_div(s.N, 256), 264),
+        block=256,
+        vector={"x": 1, "h": 4},
+    ),
 )
 SUITE = Suite((SHARED_BINS,), {"main": (Shape(N=2**20),)})
