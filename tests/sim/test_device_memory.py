@@ -50,6 +50,7 @@ def test_reading_a_pattern_is_no_finding():
 
 WAYS = {
     "the value that was there": ("p[2 * t] = -1;", range(0, 64, 2)),
+    "after a fence": ("__threadfence(); p[t + 7] = 0; __threadfence();", range(7, 39)),
     "volatile": ("((volatile int*)p)[t + 3] = 0;", range(3, 35)),
     "vector": ("((int4*)p)[t / 16] = int4{0, 0, 0, 0};", range(8)),
     "one byte": ("((char*)p)[4 * t + 1] = 0;", range(32)),
@@ -64,16 +65,16 @@ WAYS = {
 @SPARSE
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_stored_to_is_known_whatever_the_values(sparse_above, way):
-    """Every way to store, into an array that the host had filled."""
+    """Every way to store, into arrays that the host had filled, with values or with a pattern."""
     statement, wanted = WAYS[way]
     device = SimDevice(sparse_above=sparse_above)
-    array = device.upload(np.full(20_000, -1, np.int32))
-    assert device.written(array).size == 0
-    store(device, array, statement)
-    found = device.written(array)
-    assert found.dtype == np.int64
-    assert found.tolist() == list(wanted)
-    assert device.fingerprint(array) == len(wanted)
+    for array in (device.upload(np.full(20_000, -1, np.int32)), device.repeat(np.array([-1], np.int32), (200, 100))):
+        assert device.written(array).size == 0
+        store(device, array, statement)
+        found = device.written(array)
+        assert found.dtype == np.int64
+        assert found.tolist() == list(wanted)
+        assert device.fingerprint(array) == len(wanted)
 
 
 @SPARSE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from .isa.translate import translate
 from .machine.arrays import SimArray
 from .machine.launch import STEPS_LIMIT, Launch
 from .machine.memory import SPARSE_ABOVE, Allocation, Arena
+from .machine.parameters import pack, read_and_written
 from .machine.run import run
 from .observe.findings import ERROR, Finding, Findings
 
@@ -34,16 +35,8 @@ MAX_BYTES = 2**43  # of one allocation: no gpu has more
 class SimKernel:
     """A kernel of an image, translated; ``symbols`` are the addresses of the module's variables."""
 
-    def __init__(
-        self,
-        device: SimDevice,
-        program: Program,
-        symbols: dict[str, int],
-        params: list[tuple[str, int, int]],
-        registers: int,
-    ) -> None:
-        self.device, self.program, self.symbols, self.params = device, program, symbols, params
-        self.registers = registers
+    def __init__(self, device: SimDevice, program: Program, symbols: dict[str, int], registers: int) -> None:
+        self.device, self.program, self.symbols, self.registers = device, program, symbols, registers
 
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0
@@ -160,8 +153,7 @@ class SimDevice:
         if key not in self._kernels:
             module, symbols = self._module(image)
             program = translate(module, kernel)
-            params = [(v.name, at, v.size) for at, v in program.flat.params.values()]
-            self._kernels[key] = SimKernel(self, program, symbols, params, self._registers(image, kernel))
+            self._kernels[key] = SimKernel(self, program, symbols, self._registers(image, kernel))
         return self._kernels[key]
 
     def _module(self, image: Image) -> tuple[Module, dict[str, int]]:
@@ -188,19 +180,18 @@ class SimDevice:
     ) -> None:
         """Execute at once; ``blocks`` are the linear numbers of those to run, all by default."""
         self._check_launch(kernel, grid, block, shared)
-        parameters, pointers = self._parameters(kernel, args)
-        nulls = {name: n for n, (name, *_) in enumerate(kernel.params) if args[n] is None}
+        given = pack(kernel.program, args)
         launch = Launch(
             program=kernel.program,
             grid=grid,
             block=block,
             shared=shared,
-            parameters=parameters,
+            parameters=given.data,
             arena=self.arena,
             findings=self.findings,
             symbols=kernel.symbols,
-            tracked=self._tracked(kernel, pointers, nulls),
-            nulls=nulls,
+            tracked=read_and_written(kernel.program, given, kernel.symbols, self.arena),
+            nulls=given.nulls,
             reverse=self.reverse,
             detailed=self.detailed,
             touched=[] if self.tracing else None,
@@ -234,47 +225,6 @@ class SimDevice:
         )
         if why:
             raise DeviceError(f"launching {kernel.name} with grid {grid}, block {block}: {why}")
-
-    def _parameters(self, kernel: SimKernel, args: tuple[Any, ...]) -> tuple[bytes, dict[str, Allocation]]:
-        if len(args) != len(kernel.params):
-            raise DeviceError(f"{kernel.name} takes {len(kernel.params)} parameters, {len(args)} were given")
-        data, pointers = bytearray(kernel.program.flat.param_bytes), {}
-        for number, ((name, at, size), value) in enumerate(zip(kernel.params, args, strict=True)):
-            if isinstance(value, SimArray):
-                raw = value.pointer.to_bytes(8, "little")
-                pointers[name] = value.allocation
-                extents = "x".join(map(str, value.shape))
-                value.allocation.what = f"argument {number} of {kernel.name} ({extents} {value.dtype})"
-            elif isinstance(value, np.generic):
-                raw = value.tobytes()
-            elif value is None:
-                raw = bytes(8)
-            else:
-                raise RefusedError(
-                    f"{kernel.name}: parameter {number} is a {type(value).__name__}, nothing was launched; give an "
-                    "array of the device, a NumPy scalar of the parameter's type, or None for a null pointer"
-                )
-            if len(raw) != size:
-                raise DeviceError(f"{kernel.name}: parameter {number} has {size} bytes, {len(raw)} were given")
-            data[at : at + size] = raw
-        return bytes(data), pointers
-
-    def _tracked(self, kernel: SimKernel, pointers: dict[str, Allocation], nulls: Collection[str]) -> set[int]:
-        """Allocations that the kernel may both read and write, by where its addresses come from."""
-        everything = set(self.arena.bases)
-        touched: dict[str, set[int]] = {"read": set(), "write": set()}
-        for site in kernel.program.sites:
-            base = site.opcode.split(".")[0]
-            if site.space not in ("", "global") or base not in ("ld", "ldu", "st", "cp", "atom", "red"):
-                continue
-            where = everything
-            if site.pointers:
-                named = {n: pointers[n].base for n in site.pointers if n in pointers}
-                named |= {n: kernel.symbols[n] for n in site.pointers if n in kernel.symbols}
-                # What a call or a struct passed on has another name: then it may be anything.
-                where = set(named.values()) if len(named) == len(site.pointers.difference(nulls)) else everything
-            touched["write" if base in ("st", "atom", "red") else "read"] |= where
-        return touched["read"] & touched["write"]
 
     def synchronize(self) -> None:
         """Raise :class:`SimulationError` with all findings if there is an error among them; warnings alone are kept."""

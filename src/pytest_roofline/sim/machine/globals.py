@@ -170,13 +170,16 @@ class Globals:
             data, written = allocation.data.view(raw), allocation.init.view(raw)
             stored = all_bytes(FROM_KERNEL, raw)
             allocation.stored = True
+            # Of an initialised array it is noted in the end who wrote which granule, which volatile stores leave out.
+            hot = volatile or not allocation.initialised
             self.chunk.changes += 1
             for n, value in enumerate(given):
                 if self.chunk.reverse:
                     data[(index + n).ravel()[::-1]] = value.ravel()[::-1]
                 else:
                     data[index + n if n else index] = value
-                written[index + n if n else index] = stored
+                if hot:
+                    written[index + n if n else index] = stored
 
     def prefetch(self, site: Site, at: Array, size: Array, m: Array | None) -> None:
         """cp.async.bulk.prefetch, a hint that moves nothing here: address and size have to be multiples of 16."""
@@ -198,9 +201,9 @@ class Globals:
             return out
         size = b.dtype.itemsize
         for inside, found in self._divide(site, at, lanes, size):
-            view, run, size = typed_view(found.data, op, kind)
             chunk.count(site, found.what, inside, at, size)
-            offsets = found.flat(chunk.broadcast(at)[inside] - found.base)
+            offsets = found.flat(chunk.broadcast(at)[inside] - found.base)  # first, for it may make another ``data``
+            view, run, size = typed_view(found.data, op, kind)
             self.order.update(found, site, offsets, inside, size)
             written = found.init.view(f"u{size}")
             ones = all_bytes(WRITTEN, f"u{size}")

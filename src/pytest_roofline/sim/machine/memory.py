@@ -69,6 +69,11 @@ class Allocation:
         at = self.flat(np.arange(offset, offset + count))  # first, for it may make pages and so another ``data``
         return self.data[at]
 
+    def note_stored(self, granules: Array, granule: int) -> None:
+        """Kernels stored to those of the first granules, of so many bytes each, that are true in ``granules``."""
+        raw = f"u{granule}"
+        self.init.view(raw)[: granules.size][granules] = all_bytes(FROM_KERNEL, raw)
+
     def stored_offsets(self) -> Array:
         """Sorted offsets of the bytes that kernels stored to, of an allocation by pages."""
         assert self.table is not None

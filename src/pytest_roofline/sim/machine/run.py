@@ -9,6 +9,7 @@ import numpy as np
 
 from ..isa.floats import Array
 from ..isa.fpmode import available, flushing
+from ..observe.shadows import OWNER
 from .execution import Execution
 from .launch import Launch
 from .scheduler import Scheduler
@@ -20,12 +21,24 @@ SHARED_BYTES = 2**23  # of a chunk, shadows not counted
 def run(launch: Launch, blocks: Sequence[int] | None = None) -> None:
     """Execute the blocks of the grid, or those given by number."""
     on = launch.program.flushes and available()
-    with np.errstate(all="ignore"), flushing(on):
-        for numbers in chunks(launch, blocks):
-            chunk = Execution(launch, numbers)
-            Scheduler(chunk).run()
-            chunk.__dict__.clear()  # its parts refer to each other: their arrays would wait for the collector
-    launch.history.forget()
+    try:
+        with np.errstate(all="ignore"), flushing(on):
+            for numbers in chunks(launch, blocks):
+                chunk = Execution(launch, numbers)
+                Scheduler(chunk).run()
+                chunk.__dict__.clear()  # its parts refer to each other: their arrays would wait for the collector
+        _note_stored(launch)
+    finally:
+        launch.history.forget()
+
+
+def _note_stored(launch: Launch) -> None:
+    """To arrays that were initialised, what was stored is noted once and not at each store."""
+    history = launch.history
+    for allocation in launch.arena.allocations:
+        owner = history.get(allocation, OWNER) if allocation.initialised else None
+        if owner is not None:
+            allocation.note_stored(owner.who != 0, history.granule)
 
 
 def chunks(launch: Launch, blocks: Sequence[int] | None) -> Iterator[Array]:
