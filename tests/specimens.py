@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_roofline import Shape, Suite, Variant
 from pytest_roofline.hardware.gpus import Gpu, gpu_named
 from pytest_roofline.run.build import Build
@@ -47,3 +49,9 @@ def planned(suite: Suite, name: str, gpu: str | Gpu = "h200", **shape: object) -
 def built(suite: Suite, name: str, gpu: str | Gpu = "h200", **shape: object) -> Build:
     """The same, compiled."""
     return Build.of(planned(suite, name, gpu, **shape))
+
+
+def fixed(suite: Suite, name: str, shape: Shape, gpu: str | Gpu = "h200") -> Variant:
+    """A variant whose launches are configured for one shape on a GPU, whatever shape it is then planned for."""
+    variant, on = suite.variant(name), gpu_named(gpu) if isinstance(gpu, str) else gpu
+    return replace(variant, launches=variant.configured(shape, on))

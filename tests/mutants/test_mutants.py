@@ -22,6 +22,7 @@ from mutant import (
     over,
     simulate,
 )
+from rounding import wrongly_rounded
 
 from pytest_roofline import Shape
 from pytest_roofline.declare.values import TILE_ABOVE
@@ -91,6 +92,26 @@ NARROW_OFFSET = [
     *(one("offset-of-32-bits", r, WIDE, "static_cast<int>(blockIdx.x)") for r in ("n2", "n3", "s3", "a1")),
     *(one("offset-of-32-bits", r, "long long row;", "int row;", ROW) for r in ("n6", "s7", "n8", "s8", "a2")),
 ]
+# Unsigned, an offset goes as far as 2^32 elements, and then on to a row that another block does right.
+UNSIGNED_OFFSET = [one("unsigned-offset", r, "long long row;", "unsigned row;", ROW) for r in ("n6", "s7", "s8", "a2")]
+
+# Partials added up in whatever order the warps come: right, and not the same in every run.
+ATOMIC_SUM = Mutant(
+    "float-atomics",
+    "n4",
+    (
+        (
+            HEADER,
+            "if (lane == 0) partial[warp] = v;",
+            "if (lane < WARPS && warp == 0) partial[lane] = 0.0f; __syncthreads(); "
+            "if (lane == 0) for (int p = 0; p < WARPS; ++p) atomicAdd(&partial[p], v);",
+            0,
+        ),
+        (HEADER, "v = warp_sum(lane < WARPS ? partial[lane] : 0.0f);", "v = partial[lane % WARPS];", None),
+    ),
+)
+CUT = "__uint_as_float(__float_as_uint(v.x * scale * g.x) & 0xffffe000u)"  # 10 bits after the point are left
+CUT_OFF = one("cut-to-11-bits", "n4", "make_float4(v.x * scale * g.x,", f"make_float4({CUT},")
 
 # In n4, s3 and s4 the same edit is no mutant: the compiler resolves the index and nothing goes to local memory.
 RUNNING_INDEX = [
@@ -118,6 +139,7 @@ SCALAR_LOADS = [
 
 ALL = [m for group in (SHUFFLES, THREAD_IDENTITY, STAGE_IDENTITY, ZERO_IDENTITY, RESCALE, BOUNDARY) for m in group]
 ALL += [m for group in (MERGE_GUARD, BARRIERS, NARROW_OFFSET, RUNNING_INDEX, READ_TWICE, SCALAR_LOADS) for m in group]
+ALL += [*UNSIGNED_OFFSET, ATOMIC_SUM, CUT_OFF]
 
 
 @over(ALL)
@@ -218,25 +240,52 @@ def test_an_unguarded_merge_is_caught_by_a_row_of_minus_infinity(answers, mutant
 @over(NARROW_OFFSET)
 def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, device):
     """Past 2^31 elements the offset wraps and the child faults or answers wrong; apart, for a fault ends a process."""
-    shape = Shape(M=2**31 // 8192 + 9, N=8192)
-    shipped = Build.of(mutant.plan(suite, device.gpu, shape))
-    broken = mutant.build(suite, device.gpu, shape)
-    assert max(2**31, TILE_ABOVE) < shape.M * shape.N
+    wraps(mutant, suite, device, 2**31, SimulationError, r"memory in .*access of \d+ bytes at")
+
+
+@over(UNSIGNED_OFFSET)
+def test_an_unsigned_offset_is_caught_past_2_32_elements(mutant, suite, device):
+    """Past 2^32 elements the offset wraps to the first rows: what is written there is right, and the last rows empty."""
+    wraps(mutant, suite, device, 2**32, WrongAnswerError, r"computed in 32 bits")
+
+
+def wraps(mutant, suite, device, past, error, told):
+    """The mutant alone is wrong at a shape of over ``past`` elements; the simulator raises ``error``."""
+    shape = Shape(M=past // 8192 + 9, N=8192)
+    assert max(past, TILE_ABOVE) < shape.M * shape.N
+    shipped, broken = Build.of(mutant.plan(suite, device.gpu, shape)), mutant.build(suite, device.gpu, shape)
     if device.evidence == SIMULATED:
         assert check(device, shipped).of_tolerance <= 1
-        with pytest.raises(SimulationError, match=r"memory in .*access of \d+ bytes at"):
+        with pytest.raises(error, match=told):
             check(device, broken)
         return
     good = run_child(case_job(suite.file, shipped, device.index))
     assert good.proof is not None
     if good.proof.error is not None and "DeviceMemoryError" in good.proof.error:
-        pytest.skip(f"not checked: {shape} needs 17.2 GB: {good.proof.error}")
+        pytest.skip(f"not checked: {shape} is too large for the device: {good.proof.error}")
     assert good.proof.verified is True, good
     bad = run_child(case_job(suite.file, broken, device.index))
     assert bad.proof is not None, bad
     assert bad.proof.verified is not True, bad
     assert bad.proof.error is not None
     assert "illegal" in bad.proof.error.lower() or "wrong answer" in bad.proof.error, bad
+
+
+def test_float_atomics_are_caught_by_the_second_schedule(suite):
+    """A sum in the order in which warps come is right in any order, and not the same to the bit."""
+    shape = Shape(M=32, N=1000)
+    outputs = []
+    for reverse in (False, True):
+        run = simulate(suite, ATOMIC_SUM, shape, SimDevice("h200", reverse=reverse))
+        assert run.verify().of_tolerance <= 1
+        outputs.append(run.device.download(run.arrays["y"]))
+    assert (outputs[0] != outputs[1]).any()
+
+
+def test_a_cut_mantissa_is_caught_by_the_check_of_rounding(suite):
+    """A quarter of y with 11 bits is off by up to 5e-4, which a float32 sum is far from."""
+    run = simulate(suite, CUT_OFF)
+    assert wrongly_rounded(run)["y"] > 0.2 * SHAPE.M * SHAPE.N
 
 
 @pytest.mark.sanitizer

@@ -47,7 +47,7 @@ RAGGED_COLUMNS = 5000  # of few rows: 12 warps in n6 and 20 in s6, which leave p
 
 LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
 ZERO_IDENTITY = [
-    one("zero-as-identity-of-max", "s5", LOWEST, ZERO, f"../{REDUCE}"),
+    one("zero-as-identity-of-max", "s5", LOWEST, ZERO, f"../common/{REDUCE}"),
     *(one("zero-as-identity-of-max", r, LOWEST, ZERO, REDUCE) for r in ("s6", "s7", "s8")),
 ]
 LAST_FACTOR = ("__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s")

@@ -58,6 +58,13 @@ def test_what_may_be_anything_does_not_escape(accesses):
     accesses(text, unrolled=None)
 
 
+def test_a_read_of_one_array_or_another_does_not_escape(accesses):
+    """Of which array a load reads that takes its address from either can't be told: refused in straight-line code."""
+    text = HEAD + COPY % "if (N > 7) { const float4* from = N % 3 ? x : y; v.x += from[N].x; }"
+    with pytest.raises(StaticCheckError, match=r"ld at k.cu:1 goes to an array that can't be told"):
+        accesses(text)
+
+
 def test_a_generic_load_does_not_escape(accesses):
     """A load that names no state space is one of the array that its address comes from."""
     load = 'asm volatile("ld.f32 %0, [%1];" : "=f"(v.y) : "l"(x + i));'

@@ -11,6 +11,7 @@ from pytest_roofline.build.nvrtc import Image, compile_source
 from pytest_roofline.build.ptxas import of_image, parse
 from pytest_roofline.build.source import Source
 from pytest_roofline.errors import ToolOutputError
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.hardware.occupancy import occupancy
 from pytest_roofline.hardware.resources import Resources
 
@@ -245,7 +246,7 @@ def test_c69_the_notes_on_a_cap_are_no_figures() -> None:
 def test_c28_98304_bytes_of_dynamic_shared_memory(name: str, blocks: int, limit: str) -> None:
     """They fit after opting in from sm_80 on; on sm_75 the answer is 0 blocks and the gpu's limit."""
     source = Source.of_text("probe.cu", PROBE)
-    compiled = of_image(compile_source(source, gpu(name).arch))["_Z7mangledPf"]
-    found = occupancy(compiled, 256, 98304, gpu(name))
+    compiled = of_image(compile_source(source, gpu_named(name).arch))["_Z7mangledPf"]
+    found = occupancy(compiled, 256, 98304, gpu_named(name))
     assert (found.blocks, found.limited_by) == (blocks, limit)
     assert ("98304 dynamic bytes" in found.why and "Tesla T4 allows 0 to 65536" in found.why) == (blocks == 0)

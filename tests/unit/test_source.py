@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from specimens import planned
 
 from pytest_roofline import Shape, Suite
 from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.source import Source
 from pytest_roofline.errors import CompileError
-from pytest_roofline.hardware.gpus import gpu_named
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -92,13 +92,15 @@ def test_volatile_build_changes_declarations_and_nothing_else(tmp_path: Path) ->
 
 def test_volatile_build_of_the_suite_compiles(suite: Suite) -> None:
     """The volatile build of each source compiles, one block a row or several, and differs where memory is shared."""
-    fixed = (
-        variant.at(shape, gpu_named("h200"))
-        for variant in suite.variants
-        for shape in (variant.operator.default_shape, Shape(M=32, N=65536))
+    wanted = (Shape(M=4096, N=2048), Shape(M=32, N=65536))
+    launches = [
+        launch
+        for variant in suite
+        for shape in wanted
         if not variant.broken_limit(shape)
-    )
-    built_as = {(variant.source_of(launch), launch.defines) for variant in fixed for launch in variant.launches}
+        for launch in planned(suite, variant.name, **shape.extents).launches
+    ]
+    built_as = {(launch.source, launch.defines) for launch in launches}
     assert {dict(defines).get("CLUSTER") for _, defines in built_as} > {None, "1"}
     for name, defines in sorted(built_as):
         source = Source.read(suite.root / name)

@@ -39,11 +39,8 @@ def check_accesses(build: Build, launch: BuiltLaunch) -> None:
     Errors: :class:`StaticCheckError` with what was found and what was declared.
     """
     planned = launch.planned
-    if planned.unrolled is not None and (hidden := launch.image.uncounted(planned.kernel)):
-        raise StaticCheckError(
-            f"{planned.kernel} is declared as straight-line code, but {hidden} may touch global memory without being "
-            "counted; let the function be inlined, drop the printf, or take unrolled out of the declaration"
-        )
+    if planned.unrolled is not None:
+        _check_all_are_told(launch)
     for name, width in planned.vector.items():
         mine = [one for one in launch.image.accesses(planned.kernel) if one.target == planned.args.index(name)]
         loads = Counter(one.bytes for one in mine if one.reads and not one.writes)
@@ -55,6 +52,22 @@ def check_accesses(build: Build, launch: BuiltLaunch) -> None:
             _check(planned.kernel, f"loads of {name}", loads, width, wanted)
         if name in planned.writes and not atomics:
             _check(planned.kernel, f"stores to {name}", stores, width, None)
+
+
+def _check_all_are_told(launch: BuiltLaunch) -> None:
+    """Straight-line code: every access is counted, and of one array."""
+    kernel, image = launch.planned.kernel, launch.image
+    told = f"{kernel} is declared as straight-line code, but"
+    if hidden := image.uncounted(kernel):
+        raise StaticCheckError(
+            f"{told} {hidden} may touch global memory without being counted; let the function be inlined, drop the "
+            "printf, or take unrolled out of the declaration"
+        )
+    if lost := next((one for one in image.accesses(kernel) if one.target is None), None):
+        raise StaticCheckError(
+            f"{told} {lost.op} at {lost.loc} goes to an array that can't be told; access each through a pointer of its "
+            "own, or take unrolled out of the declaration"
+        )
 
 
 def _check(kernel: str, what: str, found: Counter[int | None], width: int, wanted: int | None) -> None:
