@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_roofline import Array, Operator, Scalar, Shape
+from pytest_roofline.declare import values
 from pytest_roofline.declare.values import (
     Contents,
     independent,
@@ -129,6 +130,22 @@ def test_large_inputs_repeat_after_a_prime_number_of_items(of, shape):
     for off in (2**31, 2**32, 2**30):  # elements, and bytes of float32
         assert off // item % items or off % item, "an offset that wraps lands on the same values"
     assert len(np.unique(x.tile)) > x.tile.size // 2
+
+
+@pytest.mark.parametrize(
+    ("of", "array", "shape"),
+    [(SGEMM, "b", Shape(M=8, K=64, N=2**17)), (SOFTMAX, "x", Shape(M=4, N=2**21 + 1))],
+    ids=["no items", "large items"],
+)
+def test_large_inputs_without_small_items_repeat_too(monkeypatch, of, array, shape):
+    """b of a matrix product begins with K, along which it is summed; a row may be larger than the host should hold."""
+    monkeypatch.setattr(values, "TILE_ABOVE", 2**21)
+    contents = make_inputs(of, shape)[array]
+    size = contents.tile.size
+    assert 2**20 <= size < 2**21
+    assert size == next_prime(size)
+    flat = np.array([0, 5, size + 5, 2**32 - 1])
+    assert contents.at(flat).tolist() == contents.tile[[0, 5, 5, (2**32 - 1) % size]].tolist()
 
 
 def test_contents_are_taken_at_indices():

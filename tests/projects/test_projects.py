@@ -31,7 +31,6 @@ from pytest_roofline.testing.mutants import Mutant
 HERE = Path(__file__).parent
 GPU = gpu_named("h200")
 PROJECTS = sorted(path.name for path in HERE.glob("[0-9]*"))
-SPARSE_ABOVE = 2**20  # bytes: of the arrays of a huge case only what is touched exists
 CHECKS = ("racecheck", "memcheck", "initcheck", "synccheck")
 of_each_project = pytest.mark.parametrize("project", PROJECTS)
 Found = Callable[[Suite, Mutant], None]
