@@ -10,6 +10,7 @@ import pytest
 
 import pytest_roofline
 from pytest_roofline import Shape, Suite, check, load, modelled, occupancy, sanitize, time, traffic
+from pytest_roofline.devices import Devices
 from pytest_roofline.errors import DeviceError, RefusedError, UnknownNameError, WrongAnswerError
 from pytest_roofline.run.gpu import device as driver
 
@@ -66,6 +67,17 @@ def test_a_wrong_answer_is_an_error(no_gpu, axpby):
     other = dataclasses.replace(variant.operator, reference=lambda v: {"z": v.a * v.x - v.y})
     with pytest.raises(WrongAnswerError, match=r"axpby 4x100: .*values of z are wrong"):
         check(dataclasses.replace(variant, operator=other), SHAPE)
+
+
+def test_memory_is_given_back_whatever_happens(no_gpu, axpby, monkeypatch):
+    """After a right answer and after an error the devices of the call are released."""
+    released = []
+    monkeypatch.setattr(Devices, "release", lambda self: released.append(self))
+    check("axpby", SHAPE, suite=axpby)
+    sanitize("axpby", SHAPE, suite=axpby)
+    with pytest.raises(RefusedError):
+        check("axpby", Shape(M=1, N=4097), suite=axpby)
+    assert len(released) == 3
 
 
 def test_what_does_not_exist_is_named(no_gpu, axpby):

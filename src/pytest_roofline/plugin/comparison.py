@@ -54,7 +54,7 @@ class Comparison:
 
         pytest-benchmark warns when anything in machine_info differs (host name, kernel release) and prints all of
         it: what matters for a kernel's time has been compared here, so the rest is made equal. A baseline of another
-        gpu keeps its times to itself: they are taken out before pytest-benchmark can print them.
+        GPU keeps its times to itself: they are taken out before pytest-benchmark can print them.
         """
         if self.baseline:
             raise BaselineError(
