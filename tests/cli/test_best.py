@@ -258,7 +258,7 @@ def test_a_launch_is_not_configured_to_what_is_none(made: object, said: str) -> 
         ({"grid": lambda s: (0, 1, 1)}, r"grid is \(0, 1, 1\)"),
         ({"shared": lambda s: -s.N}, "shared is -1000"),
     ],
-    ids=str,
+    ids=["block", "cluster", "grid", "shared"],
 )
 def test_a_configured_launch_that_no_gpu_takes_is_refused(suite: Suite, made: dict, said: str) -> None:
     """Numbers that are none, and a block or cluster that no GPU has, are refused when the case is planned."""

@@ -118,7 +118,9 @@ def test_made_contents_must_have_the_declared_shape():
         make_inputs(operator(arrays, lambda v: {"y": v.x}), Shape(N=100))
 
 
-@pytest.mark.parametrize(("of", "shape"), [(SOFTMAX, Shape(M=2**20, N=300)), (SCALED, Shape(M=2**28))], ids=str)
+@pytest.mark.parametrize(
+    ("of", "shape"), [(SOFTMAX, Shape(M=2**20, N=300)), (SCALED, Shape(M=2**28))], ids=["rows", "flat"]
+)
 def test_large_inputs_repeat_after_a_prime_number_of_items(of, shape):
     """Beyond 2^27 elements the host holds a part; an offset off by 2^32 bytes or elements meets other values."""
     x = make_inputs(of, shape)["x"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_roofline import Array, Launch, Limit, Operator, Shape, Suite, Variant, ceil_div
 from pytest_roofline.testing.boundaries import boundary_values, covered
-from pytest_roofline.testing.shapes import base_shape, boundary_shapes, huge_shape, refused_shapes
+from pytest_roofline.testing.shapes import base_shape, boundary_shapes, huge_shape, refused_shapes, typed_shapes
 
 ROWS = Operator(
     "rows",
@@ -143,3 +145,38 @@ def test_a_declaration_that_runs_nothing_has_no_cases():
     assert shapes(suite) == []
     assert huge_shape(suite, suite.variants[0]) is None
     assert refused_shapes(suite, suite.variants[0]) == []
+
+
+def test_an_operator_without_extents_has_its_one_case():
+    """Arrays of constant extents and of none: the one shape there is, no huge one, nothing refused."""
+    operator = Operator(
+        "norm",
+        "s = |x|",
+        arrays=(Array("x", (3,)), Array("s", (), role="output")),
+        reference=lambda v: {"s": (v.x @ v.x) ** 0.5},
+    )
+    suite = suite_of(operator)
+    assert shapes(suite) == [Shape()]
+    assert huge_shape(suite, suite.variants[0]) is None
+    assert refused_shapes(suite, suite.variants[0]) == []
+
+
+def test_a_variant_of_narrow_types_alone_has_cases_of_those(shipped):
+    """The first of its types has all boundaries, the others fewer; float32, which it does not run, none."""
+    variant = replace(shipped.variant("s6"), dtypes=("bfloat16", "float16"), predictions=())
+    suite = Suite((variant,), root=shipped.root)
+    assert {shape.dtype for shape in boundary_shapes(suite, variant)} == {"bfloat16"}
+    assert {shape.dtype for shape in typed_shapes(suite, variant)} == {"float16"}
+    assert huge_shape(suite, variant).dtype == "bfloat16"
+
+
+def test_an_extent_at_which_an_array_can_not_be_is_no_case():
+    """dims of D // 2 elements: D = 1 has none, whether a limit says so or not."""
+    operator = Operator(
+        "halves",
+        "y = first half of x",
+        arrays=(Array("x", ("D",)), Array("y", (lambda s: s.D // 2,), role="output")),
+        reference=lambda v: {"y": v.x[: v.D // 2]},
+    )
+    found = {shape.D for shape in shapes(suite_of(operator))}
+    assert min(found) == 2

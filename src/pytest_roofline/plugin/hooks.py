@@ -83,7 +83,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     with usage_errors():
         for name in sorted(cases.PARAMETERS.keys() & set(metafunc.fixturenames) - taken):
             values = cases.PARAMETERS[name](parts.suite)
-            metafunc.parametrize(name, list(values.values()), ids=list(values))
+            none = pytest.param(None, id="none", marks=pytest.mark.skip(reason=cases.WHY_NONE.get(name, "no cases")))
+            metafunc.parametrize(name, list(values.values()) or [none], ids=list(values) or None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects by these marks

@@ -64,6 +64,14 @@ PARAMETERS: Mapping[str, Callable[[Suite], dict[str, Any]]] = {
     "refused_perf_case": lambda suite: _refused(_workload_cases(suite, runs=False)),
 }
 
+# What a test that has no case is skipped with.
+WHY_NONE: Mapping[str, str] = {
+    "huge_case": "no variant has a case past 2^31 elements: any output depends on all extents, or limits forbid them",
+    "refused_case": "no shape is refused: no variant has a limit",
+    "perf_case": "no shape is timed: the suite has no workloads",
+    "refused_perf_case": "every variant runs every shape of the workloads",
+}
+
 
 def names_of(argnames: str | Sequence[str]) -> list[str]:
     """The argument names of a parametrize mark, given as "a, b" or as a sequence."""
