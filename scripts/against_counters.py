@@ -78,9 +78,7 @@ def main() -> int:
     options = made.parse_args()
     suite, devices = load(ROOT / "kernels" / "suite.py"), Devices()
     try:
-        saved = (
-            json.loads(options.saved.read_text()) if options.saved else measured(suite, devices.cuda, options.rows)
-        )
+        saved = json.loads(options.saved.read_text()) if options.saved else measured(suite, devices.cuda, options.rows)
     except (RooflineError, OSError) as error:
         print(f"not checked: {error}", file=sys.stderr)
         return 2

@@ -45,7 +45,9 @@ def builds(options: argparse.Namespace, device: CudaDevice) -> Iterator[Build]:
     for name, rows in itertools.product(options.variants, options.rows):
         variant = suite.variant(name)
         if len(variant.launches) != 1:
-            print(f"{name} has {len(variant.launches)} launches; only single ones are held against ncu", file=sys.stderr)
+            print(
+                f"{name} has {len(variant.launches)} launches; only single ones are held against ncu", file=sys.stderr
+            )
             raise SystemExit(2)
         yield Build.of(Plan(Case(variant, Shape(M=rows, N=options.columns), suite), device.gpu))
 

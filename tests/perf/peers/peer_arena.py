@@ -7,6 +7,7 @@ run. Sample i of every block uses place i, the L2 is flushed before it, and the 
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,15 +18,19 @@ from peer_contenders import PEERS, Call
 from peer_places import Place, Places
 from peer_shapes import Case
 from peer_table import COPY, OURS, Result, Row, middle
-from pytest_roofline.run.check import Job
 
 from pytest_roofline import Shape, Suite
-from pytest_roofline.bench.events import BLOCKING_NS, Stopwatch
+from pytest_roofline.bench.events import BLOCKING_NS, Stopwatch, Work
+from pytest_roofline.declare.values import reference, scalars_at
 from pytest_roofline.errors import RooflineError, WrongAnswerError
 from pytest_roofline.hardware.dtypes import as_stored, ordinals
-from pytest_roofline.run import check
 from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case as Planned
 from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
+from pytest_roofline.run.sample import pick
 
 RUNS = 5
 BUDGET = 0.7  # seconds of samples a shape, all contenders together
@@ -69,6 +74,26 @@ class Contender:
         self.state, self.reason, self.last = state, f"{kind}{said[0][:200]}", None
 
 
+class Turns:
+    """The samples of one contender, each at the next place."""
+
+    def __init__(self, one: Contender, places: list[Place]) -> None:
+        self.one, self.turns = one, itertools.cycle(places)
+
+    def __call__(self) -> Work:
+        one, place = self.one, next(self.turns)
+        one.last = None  # its memory is free again
+        one.before(place)
+
+        def work() -> None:
+            one.last = one.run(place)
+
+        return work
+
+    def restore(self) -> None:
+        """Nothing: no contender changes its inputs."""
+
+
 class Arena:
     """All contenders at ``case``; :meth:`compare` makes the row of the table."""
 
@@ -77,9 +102,9 @@ class Arena:
         operator = suite.operators[case.operator]
         shape = Shape(M=case.rows, N=case.columns, dtype=case.dtype)
         self.choice = suite.best(case.operator, shape, device.gpu)
-        self.job = Job(device, suite, self.choice.variant, shape, rows=DIFFERENT)
-        self.places = Places(device, self.job)
-        self.eps = next((s.value for s in operator.scalars if s.name == "eps"), 0.0)
+        self.run = self._run(self.choice.variant, shape)
+        self.places = Places(device, self.run)
+        self.eps = scalars_at(operator, shape).get("eps", 0.0)
         self.contenders = [self._copy(), self._variant(self.choice.variant, OURS)]
         others = [r for r in suite.family(operator) if r.name != self.choice.variant.name]
         self.own = frozenset(r.name for r in others)
@@ -114,7 +139,7 @@ class Arena:
         """Give the memory back, which the contenders hold too."""
         self.contenders = []
         self.places.release()
-        del self.job
+        del self.run
         gc.collect()
         self.device.release()
 
@@ -126,13 +151,10 @@ class Arena:
         return Contender(COPY, run, lambda place: None, checked=False)
 
     def _variant(self, variant: Any, name: str) -> Contender:
-        shape = self.job.shape
-        job = self.job if variant.name == self.choice.variant.name else self._job(variant)
-        known = {*job.arrays, *job.outputs}
-        programs = []
-        for place in self.places.places:
-            arrays = {key: value for key, value in place.arrays.items() if key in known}
-            programs.append(bind(self.device, job.variant, shape, arrays, job.program.images, job.scalars))
+        made = self.run
+        if variant.name != self.choice.variant.name:
+            made = self._run(variant, made.plan.shape)
+        programs = [bind(self.device, made.build, place.arrays, made.scalars) for place in self.places.places]
 
         def run(place: Place) -> Any:
             programs[place.index].run()
@@ -140,8 +162,9 @@ class Arena:
 
         return Contender(name, run, self.places.poison)
 
-    def _job(self, variant: Any) -> Job:
-        return Job(self.device, self.suite, variant, self.job.shape, rows=DIFFERENT)
+    def _run(self, variant: Any, shape: Shape) -> Run:
+        plan = Plan(Planned(variant, shape, self.suite), self.device.gpu)
+        return Run(self.device, Build.of(plan), items=DIFFERENT)
 
     def _join(self, entered: Contender, calls: Callable[[int, float], Any]) -> None:
         """Give a peer its work, or the reason why it has none."""
@@ -169,7 +192,7 @@ class Arena:
             try:
                 self._fit(one)
                 times[number] = middle(self._block(one, TRIALS))
-            except Exception as error:  # a variant may ask for more than the gpu has
+            except Exception as error:  # a variant may ask for more than the GPU has
                 one.reason = f"{type(error).__name__}: {error}"
         one.last = None
         if len(runs) > 1 and not times:
@@ -184,31 +207,15 @@ class Arena:
         try:
             step(one)
         except WrongAnswerError as error:
-            told = str(error).removeprefix(
-                f"{self.job.variant.name} {self.job.shape}: "
-            )  # the job's variant, not this one
+            told = str(error).removeprefix(f"{self.run.plan.case}: ")  # the run's variant, not this one
             one.drop("wrong", told.replace("\n", "; "))
         except LateError as error:
             one.drop("late", error)
         except Exception as error:  # a peer's own errors are its own affair; ours are the test's to tell
             one.drop("failed", error)
 
-    def _series(self, one: Contender) -> Callable[[], Callable[[], None]]:
-        turn = 0
-
-        def prepare() -> Callable[[], None]:
-            nonlocal turn
-            place = self.places.places[turn % len(self.places.places)]
-            turn += 1
-            one.last = None  # its memory is free again
-            one.before(place)
-
-            def work() -> None:
-                one.last = one.run(place)
-
-            return work
-
-        return prepare
+    def _series(self, one: Contender) -> Turns:
+        return Turns(one, self.places.places)
 
     def _make_ready(self, one: Contender) -> None:
         self._fit(one)
@@ -229,7 +236,7 @@ class Arena:
             return
         outputs = self.places.as_cupy(self.device.cupy, one.last)
         try:
-            self.job.verify(outputs=outputs)
+            self.run.verify(outputs=outputs)
         except WrongAnswerError as error:
             if self.case.dtype == "float32" or one.name in {OURS, *self.own}:
                 raise
@@ -240,12 +247,11 @@ class Arena:
 
     def _units(self, outputs: Any) -> int:
         """The largest error in units in the last place of the output's dtype, over the rows that are checked."""
-        job = self.job
-        operator = job.variant.operator
-        rows = check.rows_to_check(operator, job.shape)
+        run, shape = self.run, self.run.plan.shape
+        picked = pick(run.operator, shape)
         worst = 0
-        for name, want in check.reference(operator, job.inputs, rows, job.scalars).items():
-            got = np.stack([self.device.download(outputs[name][int(row)]) for row in rows])
+        for name, want in reference(run.operator, shape, run.inputs, run.scalars, picked).items():
+            got = np.stack([self.device.download(outputs[name][row]) for row in picked.get("M", range(shape.M))])
             worst = max(worst, int(np.abs(ordinals(got) - ordinals(as_stored(want, got.dtype))).max()))
         return worst
 
@@ -284,7 +290,7 @@ class Arena:
 
 
 def about(device: CudaDevice, driver: str | None) -> dict[str, Any]:
-    """What a table needs to be read: gpu, driver, versions, how often."""
+    """What a table needs to be read: GPU, driver, versions, how often."""
     from peer_contenders import versions
 
     return {
