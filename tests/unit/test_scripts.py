@@ -11,6 +11,7 @@ import pytest
 from specimens import fixed
 
 from pytest_roofline import Shape
+from pytest_roofline.bench.record import Record
 from pytest_roofline.errors import DeviceError
 from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.model.models import Models
@@ -107,3 +108,42 @@ def test_without_a_gpu_a_script_says_so(script, monkeypatch, capsys, name):
 
 def no_device():
     raise DeviceError("no GPU here")
+
+
+def recorded(name, shape, **changed):
+    """A measured record of a variant of RMSNorm or softmax at a shape."""
+    times = {"median_us": 50.0, "gbs": 4000.0, "copy_gbs": 4300.0, "mbu_percent": 83.1, "speedup": 1.5}
+    moved = {"bytes_moved": 8 * 8192 * shape.N, "bytes_per_element": 8.0, "l2_bytes": 60 * 2**20}
+    of = {"variant": name, "shape": str(shape), "extents": dict(shape.extents), "dtype": shape.dtype, "state": "cold"}
+    return Record(evidence="measured", **{**times, **moved, **of, **changed})
+
+
+def test_readme_tables_are_of_the_saved_run_and_the_suite(script, shipped, tmp_path, monkeypatch):
+    """Each block between its markers is made anew from the records and the declaration; a missing marker is told."""
+    tables = script("readme_tables.py")
+    wide = Shape(M=8192, N=3584)
+    records = [recorded("n1", wide, median_us=80.0, speedup=1.0), recorded("n3", wide), recorded("n4", wide)]
+    records.append(recorded("n4", Shape(M=32, N=3584), mbu_percent=11.0))
+    about = {"gpu": "NVIDIA H200", "driver": "1", "power_limit_w": 700.0, "compiler": "NVRTC", "cupy": "14"}
+    run = {
+        "benchmarks": [{"extra_info": record.extra_info()} for record in records],
+        "machine_info": {"roofline": {**about, "peak_gbs": 4814.3, "l2_bytes": 60 * 2**20}},
+        "commit_info": {"id": "0123456789"},
+        "datetime": "2026-12-01T00:00:00",
+    }
+    (tmp_path / "0002_h200.json").write_text(json.dumps(run))
+    names = ("suite", "hardware", "headline", "main results", "all results", "predictions", "peers")
+    text = "\n".join(f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in names)
+    filled = tables["filled"]
+    monkeypatch.setitem(filled.__globals__, "BASELINE", tmp_path / "0002_h200.json")
+    monkeypatch.setitem(filled.__globals__, "ROOT", tmp_path)
+    (tmp_path / "kernels").symlink_to(SCRIPTS.parent / "kernels")
+    new = filled(text)
+    assert "| n4: in registers, 128-bit accesses | 8192 x 3584 | 50.0 | 4000 | 83 % | 93 % | 1.50 |" in new
+    assert "4 benchmarks, 0002_h200.json" in new
+    assert "| n3 | 8192x3584 | speed-up over n1 | 1.35 to 1.65 | 12N becomes 8N" in new
+    assert "| 1.60 | holds |" in new
+    assert all(f"| [{variant.name}](kernels/{variant.source}) |" in new for variant in shipped)
+    assert filled(new) == new
+    with pytest.raises(ValueError, match="no block between '<!-- headline -->'"):
+        filled(text.replace("<!-- headline -->", ""))

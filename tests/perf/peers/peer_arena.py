@@ -37,14 +37,14 @@ BUDGET = 0.7  # seconds of samples a shape, all contenders together
 FEWEST, MOST = 5, 41  # samples of a block
 WARM = 2  # untimed samples before each block
 TRIALS = 7  # samples by which a variant is chosen
-LONGEST_SPIN = 5_000_000  # ns
+LONGEST_BLOCKING = 5_000_000  # ns
 RETRIES = 3  # times the samples of a block, after which a host that is late stays late
 DIFFERENT = 251  # rows of the inputs that differ: prime, and few enough that the host makes them quickly
-LOOSE = 4  # units in the last place up to which an answer in 16 bits is marked and not wrong
+LOOSE = 4  # units in the last place up to which an answer in 16 bits has a note and is not wrong
 
 
 class LateError(RooflineError):
-    """The host is slower than the longest spin: what would be timed is the host."""
+    """The host is slower than the longest blocking kernel: what would be timed is the host."""
 
 
 @dataclass
@@ -54,18 +54,18 @@ class Contender:
     name: str
     run: Callable[[Place], Any]
     before: Callable[[Place], None]
-    spin: int = BLOCKING_NS
+    blocking_ns: int = BLOCKING_NS
     medians: list[float] = field(default_factory=list)
     state: str = ""
     reason: str = ""
-    mark: str = ""
+    note: str = ""
     checked: bool = True
     last: Any = None
     ready: float = 0.0  # seconds until it could be timed: imports, compiling, choosing variants, the first check
 
     def result(self) -> Result:
         times = () if self.state else tuple(self.medians)
-        return Result(self.name, times, self.state, self.reason, self.mark, self.spin * 1e-9, self.ready)
+        return Result(self.name, times, self.state, self.reason, self.note, self.blocking_ns * 1e-9, self.ready)
 
     def drop(self, state: str, error: BaseException | str) -> None:
         """Out of the race: ``state`` and the first line of the reason stand in the table."""
@@ -222,16 +222,16 @@ class Arena:
         self._verify(one)
 
     def _fit(self, one: Contender) -> None:
-        """Compile, warm up, and make the spin as long as this contender's host code needs."""
+        """Compile, warm up, and make the blocking kernel as long as this contender's host code needs."""
         series = self._series(one)
         for _ in range(2):
             series()()
         self.device.synchronize()
         self.watch.fit_blocking(series)
-        one.spin = min(self.watch.blocking_ns, LONGEST_SPIN)
+        one.blocking_ns = min(self.watch.blocking_ns, LONGEST_BLOCKING)
 
     def _verify(self, one: Contender) -> None:
-        """The outputs of the last run against the reference; in 16 bits a little too far off is a mark."""
+        """The outputs of the last run against the reference; in 16 bits a little too far off is a note."""
         if not one.checked:
             return
         outputs = self.places.as_cupy(self.device.cupy, one.last)
@@ -243,7 +243,7 @@ class Arena:
             worst = self._units(outputs)
             if worst > LOOSE:
                 raise WrongAnswerError(f"{error} ({worst} units in the last place)") from None
-            one.mark = f"up to {worst} units in the last place off, over this project's tolerance"
+            one.note = f"up to {worst} units in the last place off, over this project's tolerance"
 
     def _units(self, outputs: Any) -> int:
         """The largest error in units in the last place of the output's dtype, over the rows that are checked."""
@@ -256,14 +256,14 @@ class Arena:
         return worst
 
     def _block(self, one: Contender, samples: int) -> list[float]:
-        """``samples`` durations in seconds, none of them late; the spin grows where one is.
+        """``samples`` durations in seconds, none of them late; the blocking kernel grows where one is.
 
         Errors: :class:`LateError` if the host can't keep up.
         """
         watch, series = self.watch, self._series(one)
         for _ in range(WARM):
             series()()
-        watch.blocking_ns, late = one.spin, 0
+        watch.blocking_ns, late = one.blocking_ns, 0
         taken: list[float] = []
         series = self._series(one)
         while len(taken) < samples:
@@ -273,9 +273,11 @@ class Arena:
                 taken.append(seconds)
                 continue
             late += 1
-            watch.blocking_ns = one.spin = min(LONGEST_SPIN, watch.blocking_ns * 3 // 2)
+            watch.blocking_ns = one.blocking_ns = min(LONGEST_BLOCKING, watch.blocking_ns * 3 // 2)
             if late > RETRIES * samples:
-                raise LateError(f"the device waited for the host in {late} samples, behind {one.spin / 1e6:.1f} ms")
+                raise LateError(
+                    f"the device waited for the host in {late} samples, behind {one.blocking_ns / 1e6:.1f} ms"
+                )
         return taken
 
     def _samples(self) -> int:
