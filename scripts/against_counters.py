@@ -3,8 +3,8 @@
     python scripts/against_counters.py [--saved FILE | --save FILE] [--rows 8192 16384 2048 32]
 
 With ``--saved`` (tests/sim/h200_counters.json is one) what was counted is read from there and no GPU is needed; else
-every variant runs under ncu, cold and warm. Bytes are read + written over all launches, as multiples of N a row. Whether
-they agree is for tests/sim/test_l2.py to say. Exit code 0, or 2 if nothing could be counted.
+every variant runs under ncu, cold and warm. Bytes are read + written over all launches, for each element of the output.
+Whether they agree is for tests/sim/test_l2.py to say. Exit code 0, or 2 if nothing could be counted.
 """
 
 from __future__ import annotations
@@ -16,58 +16,54 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import images_of
-
-from pytest_roofline import Shape
-from pytest_roofline.bench import ncu as counters
-from pytest_roofline.bench.modelled import Models
+from pytest_roofline import Shape, Suite, load
+from pytest_roofline.bench import ncu, telemetry
+from pytest_roofline.devices import Devices
 from pytest_roofline.errors import RooflineError
 from pytest_roofline.hardware.gpus import GPUS
 from pytest_roofline.model.l2 import Dram
+from pytest_roofline.model.models import Models
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.gpu.child import Counted
+from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.plan import Plan
 
 ROOT = Path(__file__).parents[1]
 STATES = ("cold", "warm")
 
 
-def measured(session: Session, rows: list[int]) -> dict[str, Any]:
-    """The counters of every variant that is not compiled for its shape, at its default width, by ncu on this machine."""
-    suite = session.suite
-    plain = [variant for variant in suite.variants if all(launch.tune is None for launch in variant.launches)]
-    shapes = {variant.name: [Shape(M=m, N=variant.operator.default_shape.N) for m in rows] for variant in plain}
-    cases = [
-        Counted(variant, shape, state, images_of(suite, variant, session.cuda.arch))
-        for variant in plain
-        for shape in shapes[variant.name]
-        for state in STATES
-    ]
-    found = counters.count(counters.find(), suite.root / "suite.py", cases, session.cuda.index)
+def measured(suite: Suite, device: CudaDevice, rows: list[int]) -> dict[str, Any]:
+    """The counters of every variant that is not configured for its shape, at its default width, by ncu on this GPU."""
+    plain = [variant for variant in suite if all(launch.configure is None for launch in variant.launches)]
+    shapes = [(variant, suite.default(variant.operator).replace(M=m)) for variant in plain for m in rows]
+    builds = [Build.of(Plan(Case(variant, shape, suite), device.gpu)) for variant, shape in shapes]
+    cases = [Counted(build, state) for build in builds for state in STATES]
+    found = ncu.count(ncu.find(), suite.file, cases, device.index)
     listed = [
         {
-            "variant": c.variant.name,
-            "M": c.shape.M,
-            "N": c.shape.N,
-            "state": c.state,
-            "launches": [dataclasses.asdict(o) for o in one],
+            "variant": one.build.plan.case.variant.name,
+            **one.build.plan.shape.extents,
+            "state": one.state,
+            "launches": [dataclasses.asdict(launch) for launch in launches],
         }
-        for c, one in zip(cases, found, strict=True)
+        for one, launches in zip(cases, found, strict=True)
     ]
-    return {"gpu": session.cuda.name, "driver": session.telemetry.driver, "cases": listed}
+    return {"gpu": device.name, "driver": telemetry.read(device).driver, "cases": listed}
 
 
 def both(moved: Dram, elements: int) -> str:
     return f"{moved.read / elements:.2f} + {moved.written / elements:.2f}"
 
 
-def table(models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
+def table(suite: Suite, models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
     """A line for each variant and shape: model and counters, cold and warm."""
     lines = ["| variant | rows x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
     by_case: dict[tuple[int, str, int], list[str]] = {}
     for case in sorted(saved["cases"], key=lambda c: rows.index(c["M"]) if c["M"] in rows else len(rows)):
         if case["M"] in rows:
-            variant, shape = models.suite.variant(case["variant"]), Shape(M=case["M"], N=case["N"])
-            found, _ = models.floor(variant, shape, case["state"])
+            variant, shape = suite.variant(case["variant"]), Shape(M=case["M"], N=case["N"])
+            found, _ = models.sol(Case(variant, shape, suite), case["state"])
             counted = Dram(*(int(sum(one[k] for one in case["launches"])) for k in ("dram_read", "dram_written")))
             cells = by_case.setdefault((case["M"], case["variant"], case["N"]), [])
             cells += [both(found.dram or Dram(0, 0), shape.M * shape.N), both(counted, shape.M * shape.N)]
@@ -80,17 +76,17 @@ def main() -> int:
     made.add_argument("--save", type=Path, help="write the counters there")
     made.add_argument("--rows", nargs="+", type=int, default=[8192, 16384, 2048, 32])
     options = made.parse_args()
-    session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
+    suite, devices = load(ROOT / "kernels" / "suite.py"), Devices()
     try:
-        saved = json.loads(options.saved.read_text()) if options.saved else measured(session, options.rows)
+        saved = json.loads(options.saved.read_text()) if options.saved else measured(suite, devices.cuda, options.rows)
     except (RooflineError, OSError) as error:
         print(f"not checked: {error}", file=sys.stderr)
         return 2
     if options.save:
         options.save.write_text(json.dumps(saved, indent=1))
-    gpu = next((gpu for gpu in GPUS.values() if gpu.name == saved["gpu"]), session.gpu)
+    gpu = next((gpu for gpu in GPUS.values() if gpu.name == saved["gpu"]), devices.gpu)
     print(f"{saved['gpu']}, driver {saved['driver']}\n")
-    print("\n".join(table(Models(session.suite, gpu), saved, options.rows)))
+    print("\n".join(table(suite, Models(gpu), saved, options.rows)))
     return 0
 
 

@@ -2,7 +2,7 @@
 
     python scripts/against_ncu.py [--variants n4 s4] [--rows 1 32 2048 8192] [--columns 3584] [--json FILE]
 
-Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the gpu. Cold is held
+Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the GPU. Cold is held
 against ``--cache-control all``, warm against ``--cache-control none``. A row agrees within 3 % where ncu says 10 us
 or more, within 0.5 us below. Exit code 0 if every row agrees, 1 if one does not, 2 if ncu could not be run.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import json
 import shutil
 import statistics
@@ -20,11 +21,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import Job
-
-from pytest_roofline import Shape, Variant
+from pytest_roofline import Shape, load
+from pytest_roofline.bench.events import Stopwatch
 from pytest_roofline.bench.placement import Placements
+from pytest_roofline.devices import Devices
+from pytest_roofline.errors import DeviceError, RefusedError
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
 
 ROOT = Path(__file__).parents[1]
 CACHE_CONTROL = {"cold": "all", "warm": "none"}
@@ -33,36 +39,37 @@ PRECISION, BUDGET, ROUNDS = 0.001, 0.5, 101
 LONG_US, RELATIVE, ABSOLUTE_US = 10.0, 0.03, 0.5
 
 
-def cases(options: argparse.Namespace, session: Session) -> Iterator[tuple[Variant, Shape]]:
-    for name in options.variants:
-        variant = session.suite.variant(name)
+def builds(options: argparse.Namespace, device: CudaDevice) -> Iterator[Build]:
+    """The variants at all rows; exit code 2 for one that is not of a single launch."""
+    suite = load(ROOT / "kernels" / "suite.py")
+    for name, rows in itertools.product(options.variants, options.rows):
+        variant = suite.variant(name)
         if len(variant.launches) != 1:
             print(
                 f"{name} has {len(variant.launches)} launches; only single ones are held against ncu", file=sys.stderr
             )
             raise SystemExit(2)
-        for rows in options.rows:
-            yield variant, Shape(M=rows, N=options.columns)
+        yield Build.of(Plan(Case(variant, Shape(M=rows, N=options.columns), suite), device.gpu))
 
 
-def ours(session: Session, variant: Variant, shape: Shape, state: str) -> float:
+def ours(watch: Stopwatch, device: CudaDevice, build: Build, state: str) -> float:
     """Median in us, as a benchmark reports it."""
-    job, watch = Job(session.cuda, session.suite, variant, shape), session.stopwatch
-    job.run()
-    job.verify()
-    series = Placements(session.cuda, job)
+    run = Run(device, build)
+    run.run()
+    run.verify()
+    series = Placements(device, run)
     watch.fit_blocking(series)
     rounds = watch.rounds(series, state, PRECISION, BUDGET, ROUNDS)
     return statistics.median(watch.sample(series, state) for _ in range(rounds)) * 1e6
 
 
-def under_ncu(options: argparse.Namespace, session: Session) -> None:
+def under_ncu(options: argparse.Namespace, device: CudaDevice) -> None:
     """What the child does: the same launches in the same order, nothing else."""
-    for variant, shape in cases(options, session):
-        job = Job(session.cuda, session.suite, variant, shape)
+    for build in builds(options, device):
+        run = Run(device, build)
         for _ in range(LAUNCHES):
-            job.run()
-        session.cuda.synchronize()
+            run.run()
+        device.synchronize()
 
 
 def ncu(options: argparse.Namespace, state: str, kernels: list[str]) -> list[float]:
@@ -96,28 +103,29 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the rows there too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
+    try:
+        device = Devices().cuda
+        listed = [] if options.child else list(builds(options, device))
+    except (DeviceError, RefusedError) as error:
+        print(f"not checked: {error}", file=sys.stderr)
+        return 2
     if options.child:
-        under_ncu(options, session)
+        under_ncu(options, device)
         return 0
     if shutil.which("ncu") is None:
         print("ncu is not on the PATH; it comes with the CUDA toolkit (Nsight Compute)", file=sys.stderr)
         return 2
-    print(session.header())
-    found = []
-    listed = list(cases(options, session))
-    print(f"{'variant':<5} {'shape':>10} {'L2':<5} {'ours us':>9} {'ncu us':>9} {'difference':>16}")
+    watch, found = Stopwatch(device), []
+    print(f"{device.name}\n{'variant':<8} {'shape':>10} {'L2':<5} {'ours us':>9} {'ncu us':>9} {'difference':>16}")
     for state in CACHE_CONTROL:
-        theirs = ncu(options, state, sorted({variant.launches[0].kernel for variant, _ in listed}))
-        for (variant, shape), value in zip(listed, theirs, strict=True):
-            mine = ours(session, variant, shape, state)
-            right = agrees(mine, value)
-            found.append(
-                {"variant": variant.name, "shape": str(shape), "state": state, "ours_us": mine, "ncu_us": value}
-            )
+        theirs = ncu(options, state, sorted({build.plan.launches[0].kernel for build in listed}))
+        for build, value in zip(listed, theirs, strict=True):
+            case, mine = build.plan.case, ours(watch, device, build, state)
+            named = {"variant": case.variant.name, "shape": str(case.shape), "state": state}
+            found.append({**named, "ours_us": mine, "ncu_us": value})
             print(
-                f"{variant.name:<5} {shape!s:>10} {state:<5} {mine:9.2f} {value:9.2f} {mine - value:+7.2f} us"
-                f" {100 * (mine / value - 1):+5.1f} %{'' if right else '  DISAGREES'}",
+                f"{case.variant.name:<8} {case.shape!s:>10} {state:<5} {mine:9.2f} {value:9.2f} {mine - value:+7.2f} us"
+                f" {100 * (mine / value - 1):+5.1f} %{'' if agrees(mine, value) else '  DISAGREES'}",
                 flush=True,
             )
     if options.json:

@@ -11,60 +11,62 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import runpy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import images_of
-
-from pytest_roofline import Shape, Suite, Variant
-from pytest_roofline.build.nvrtc import Image
-from pytest_roofline.declare.suite import lacking
-from pytest_roofline.errors import DeviceError, SanitizerNotFoundError
+from pytest_roofline import Shape, Suite, load
+from pytest_roofline.devices import Devices
+from pytest_roofline.errors import DeviceError, NotCheckedError, SanitizerNotFoundError
 from pytest_roofline.hardware.gpus import Gpu
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import NOT_CHECKED
-from pytest_roofline.run.gpu.child import ChildJob, variant_job
-from pytest_roofline.sanitize.compute_sanitizer import Tool, check, nearest_shape
+from pytest_roofline.run.gpu.child import ChildJob, case_job
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.sanitize.checks import images_of
+from pytest_roofline.sanitize.compute_sanitizer import Sanitizer, Tool, check, find
 from pytest_roofline.sanitize.report import FINDINGS, Report
-from pytest_roofline.sanitize.simulated import BETWEEN_BLOCKS
+from pytest_roofline.sanitize.simulated import BETWEEN_BLOCKS, Simulator
+from pytest_roofline.testing.shapes import nearest
 
 ROOT = Path(__file__).parents[1]
 MUTANTS = ROOT / "tests" / "mutants"
 WANTED = Shape(M=8, N=1000)
 SPLIT = Shape(M=8, N=60000)  # over a cluster of blocks
-Case = tuple[str, Variant, Shape, Mapping[str, Image]]
+Named = tuple[str, Build]
 
 
 def mutants() -> list[tuple[Any, Shape]]:
     """The mutants of all files of tests/mutants, which is no package, with a shape at which each is to run."""
-    sys.path[:0] = [str(MUTANTS), str(ROOT / "tests" / "correctness")]
+    sys.path[:0] = [str(MUTANTS), str(ROOT / "tests" / "correctness"), str(ROOT / "tests")]
     found = []
     for path in sorted(MUTANTS.glob("test_*.py")):
         usual = SPLIT if path.stem.endswith("cluster") else WANTED
-        found += [one if isinstance(one, tuple) else (one, usual) for one in runpy.run_path(str(path))["ALL"]]
+        all_of = runpy.run_path(str(path)).get("ALL", [])
+        found += [one if isinstance(one, tuple) else (one, usual) for one in all_of]
     return found
 
 
-def cases(suite: Suite, gpu: Gpu, only: str) -> Iterator[Case]:
+def cases(suite: Suite, gpu: Gpu, only: str) -> Iterator[Named]:
     """Every variant and every mutant that ``gpu`` can run, in both builds."""
     broken = [(str(one), suite.variant(one.variant), shape, one) for one, shape in mutants()]
     shipped = [(variant.name, variant, shape, None) for variant in suite.variants for shape in (WANTED, SPLIT)]
     for volatile in (False, True):
         for name, variant, wanted, mutant in [*shipped, *broken]:
-            if only not in name or (wanted == SPLIT and variant.broken_limit(SPLIT)):
+            shape = nearest(suite, variant, wanted) if wanted == WANTED else wanted
+            if only not in name or shape is None or variant.broken_limit(shape):
                 continue
-            shape = nearest_shape(variant, wanted) if wanted == WANTED else wanted
-            if lacking(variant, shape, gpu):
+            try:
+                plan = Plan(Case(variant, shape, suite), gpu)
+            except NotCheckedError:  # the GPU lacks what it needs
                 continue
-            if mutant is None:
-                images = images_of(suite, variant.at(shape, gpu), gpu.arch, volatile)
-            else:
-                images = mutant.images(suite, gpu, shape, volatile)
-            yield f"{name} {shape} {'volatile' if volatile else 'plain'}", variant.at(shape, gpu), shape, images
+            images = images_of(plan, volatile) if mutant is None else mutant.images(suite, gpu, shape, volatile)
+            yield f"{name} {shape} {'volatile' if volatile else 'plain'}", Build(plan, images)
 
 
 def racing(report: Report) -> set[str] | None:
@@ -74,12 +76,12 @@ def racing(report: Report) -> set[str] | None:
     return {finding.kernel for finding in report.findings if finding.kind != BETWEEN_BLOCKS}
 
 
-def really_racing(tool: Tool, variant: Variant, job: ChildJob) -> tuple[set[str] | None, Report]:
+def really_racing(tool: Tool, job: ChildJob) -> tuple[set[str] | None, Report]:
     """The same of racecheck. It names the device function a race is in, so each kernel is then run by itself."""
     report = check(tool, "racecheck", job)
     if report.verdict != FINDINGS:
         return (None if report.verdict == NOT_CHECKED else set()), report
-    names = {launch.kernel for launch in variant.launches}
+    names = {*job.launches}
     if len(names) == 1:
         return names, report
     return {name for name in names if check(tool, "racecheck", job, kernel=name).verdict == FINDINGS}, report
@@ -99,30 +101,28 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     options = parser().parse_args()
-    suite = ROOT / "kernels" / "suite.py"
-    session = Session(Settings(suite=suite, device="cuda"))
+    suite, devices = load(ROOT / "kernels" / "suite.py"), Devices()
     try:
-        session.check_device()
-        tool = session.sanitizer
+        device = devices.cuda
+        tool = Sanitizer(find(None, os.environ), device.arch, device.index)
     except (DeviceError, SanitizerNotFoundError) as error:
         print(f"not checked: {error}", file=sys.stderr)
         return 2
     if tool.canary("racecheck").verdict != FINDINGS:
         print(f"not checked: {tool.canary('racecheck')}", file=sys.stderr)
         return 2
-    print(session.header())
-    named = list(cases(session.suite, session.cuda.gpu, options.only))
+    print(f"{device.name}, compute-sanitizer {tool.tool.version}")
+    named, simulator = list(cases(suite, device.gpu, options.only)), Simulator(devices.fresh_simulator)
 
-    def real(case: Case) -> tuple[set[str] | None, Report]:
-        name, variant, shape, images = case
-        job = variant_job(suite, variant, shape, images, session.cuda.index, verify=False, note=name)
-        return really_racing(tool.tool, variant, job)
+    def real(case: Named) -> tuple[set[str] | None, Report]:
+        name, build = case
+        return really_racing(tool.tool, case_job(suite.file, build, device.index, verify=False, note=name))
 
     with ThreadPoolExecutor(options.workers) as pool:
         reports = list(pool.map(real, named))
     rows, wrong = [], 0
-    for (name, variant, shape, images), (theirs, report) in zip(named, reports, strict=True):
-        simulated = session.simulated.check("racecheck", variant, shape, images, session.cuda.gpu)
+    for (name, build), (theirs, report) in zip(named, reports, strict=True):
+        simulated = simulator.check("racecheck", build)
         ours = racing(simulated)
         same = ours is not None and ours == theirs
         wrong += not same

@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_roofline import Suite, load
+from pytest_roofline.bench.record import Record
+from pytest_roofline.hardware.gpus import gpu_named
 from pytest_roofline.report import predictions as verdict
-from pytest_roofline.report.tables import results_table, shaped, suite_table
+from pytest_roofline.report.tables import results_table, suite_table
+from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import NOT_CHECKED
+from pytest_roofline.run.plan import Plan
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "docs" / "peers_h200.json"  # of pytest tests/perf/peers --peers-markdown FILE
@@ -39,18 +43,16 @@ def filled(text: str) -> str:
     """README's text with each block between its markers made anew; ValueError if a marker is missing."""
     run = json.loads(BASELINE.read_text(encoding="utf-8"))
     suite = load(ROOT / "kernels" / "suite.py")
-    at_8192 = [b for b in run["benchmarks"] if b["extra_info"]["rows"] == 8192]
-    first = [b for b in at_8192 if b["extra_info"]["variant"] in HEADLINE and b["extra_info"]["dtype"] == "float32"]
+    records = [Record.read(bench["extra_info"]) for bench in run["benchmarks"]]
+    at_8192 = [record for record in records if record.extents["M"] == 8192]
+    first = [record for record in at_8192 if record.variant in HEADLINE and record.dtype == "float32"]
     for name, lines in (
-        ("suite", suite_table(suite)),
+        ("suite", suite_table(suite, plans(suite))),
         ("hardware", [hardware(run)]),
-        ("headline", headline([b["extra_info"] for b in first])),
-        ("main results", results_table({"benchmarks": at_8192})),
-        (
-            "all results",
-            folded(f"{len(run['benchmarks'])} benchmarks, {BASELINE.relative_to(ROOT)}", results_table(run)),
-        ),
-        ("predictions", predictions(suite, run)),
+        ("headline", headline(first)),
+        ("main results", results_table(at_8192)),
+        ("all results", folded(f"{len(records)} benchmarks, {BASELINE.relative_to(ROOT)}", results_table(records))),
+        ("predictions", predictions(suite, records)),
         ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -61,15 +63,22 @@ def filled(text: str) -> str:
     return text
 
 
-def headline(infos: list[dict[str, Any]]) -> list[str]:
-    """The ends of each suite in words, for a reader who knows no column yet."""
+def plans(suite: Suite) -> dict[str, Plan]:
+    """Each variant at its operator's default shape, on an H200."""
+    return {v.name: Plan(Case(v, suite.default(v.operator), suite), gpu_named("h200")) for v in suite}
+
+
+def headline(records: list[Record]) -> list[str]:
+    """The ends of each family in words, for a reader who knows no column yet; measured records alone."""
     head = "| kernel | rows x columns | us | GB/s | of the peak bandwidth | of a copy's | times as fast as the first |"
     lines = [head, "|---|---|---|---|---|---|---|"]
-    for info in infos:
-        of_copy = 100 * info["gbs"] / info["copy_gbs"]
-        cells = [f"{info['variant']}: {HEADLINE[info['variant']]}", shaped(info, " x ")]
-        cells += [f"{info['median_us']:.1f}", f"{info['gbs']:.0f}", f"{info['mbu_percent']:.0f} %", f"{of_copy:.0f} %"]
-        lines.append(f"| {' | '.join([*cells, format(info['speedup'], '.2f')])} |")
+    for record in records:
+        if record.gbs is None or record.copy_gbs is None:
+            raise ValueError(f"{record.case} was not measured; the headline is of measured times")
+        cells = [f"{record.variant}: {HEADLINE[record.variant]}", " x ".join(map(str, record.extents.values()))]
+        cells += [f"{record.median_us:.1f}", f"{record.gbs:.0f}", f"{record.mbu_percent:.0f} %"]
+        cells += [f"{100 * record.gbs / record.copy_gbs:.0f} %", f"{record.speedup:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -79,7 +88,7 @@ def folded(title: str, lines: list[str]) -> list[str]:
 
 
 def hardware(run: dict[str, Any]) -> str:
-    """The gpu, the date, the commit and the versions of a saved run, as a sentence."""
+    """The GPU, the date, the commit and the versions of a saved run, as a sentence."""
     gpu = run["machine_info"]["roofline"]
     return (
         f"{gpu['gpu']}, {run['datetime'][:10]}, commit {run['commit_info']['id'][:7]}, driver {gpu['driver']}, "
@@ -88,18 +97,15 @@ def hardware(run: dict[str, Any]) -> str:
     )
 
 
-def predictions(suite: Suite, run: dict[str, Any]) -> list[str]:
+def predictions(suite: Suite, records: list[Record]) -> list[str]:
     """Every prediction with its value and verdict in a saved run; not checked where it was not timed."""
-    infos = [bench["extra_info"] for bench in run["benchmarks"]]
-    found = verdict.verdicts(suite, infos, {}, run["machine_info"]["roofline"]["l2_bytes"])
+    l2_bytes = next((record.l2_bytes for record in records if record.l2_bytes), 0)
+    found = verdict.verdicts(suite, records, {}, l2_bytes)
     told = {(one.variant, one.shape, one.prediction): one for one in found}
-    lines = [
-        "| variant | rows x N | what | predicted | because | measured | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for variant in suite.variants:
+    lines = ["| variant | shape | what | predicted | because | measured | verdict |", "|---|---|---|---|---|---|---|"]
+    for variant in suite:
         for p in variant.predictions:
-            for shape in verdict.shapes_of(suite, variant, p):
+            for shape in suite.workload(p.workload, variant.operator):
                 one = told.get((variant.name, shape, p))
                 value = "-" if one is None or one.value is None else f"{one.value:.2f}"
                 cells = [variant.name, str(shape), verdict.what(p), f"{p.low:g} to {p.high:g}"]
@@ -122,7 +128,7 @@ def peers(run: dict[str, Any]) -> list[str]:
         timed = [found[n]["seconds"] for n in others if n in found and found[n]["seconds"] and not OWN.fullmatch(n)]
         cells = [_microseconds(found.get(name)) for name in ("copy", "ours", *others)]
         ahead = f"{min(timed) / found['ours']['seconds']:.2f}" if timed and found["ours"]["seconds"] else "-"
-        lines.append(f"| {row['operator']} | {shaped(row, ' x ')} | {row['variant']} | {' | '.join(cells)} | {ahead} |")
+        lines.append(f"| {row['operator']} | {_shape(row)} | {row['variant']} | {' | '.join(cells)} | {ahead} |")
     missed = [f"- {said}" for row in run["rows"] for said in row["complaints"]]
     if missed:
         lines += ["", f"{len(missed)} misses at {len(run['rows'])} shapes:", "", *missed]
@@ -140,10 +146,15 @@ def without_time(run: dict[str, Any]) -> list[str]:
     return [f"- {reason} ({', '.join(cases)})" for reason, cases in at.items()]
 
 
+def _shape(row: dict[str, Any]) -> str:
+    size = f"{row['rows']} x {row['columns']}"
+    return size if row["dtype"] == "float32" else f"{size} {row['dtype']}"
+
+
 def _microseconds(one: dict[str, Any] | None) -> str:
     if one is None or one["seconds"] is None:
         return one["state"] if one else "-"
-    return f"{1e6 * one['seconds']:.2f}" + ("*" if one["mark"] else "")
+    return f"{1e6 * one['seconds']:.2f}" + ("*" if one["note"] else "")
 
 
 def main() -> int:

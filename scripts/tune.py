@@ -1,10 +1,11 @@
-"""Times a tuned variant spread over threads, blocks and clusters in many ways, and what its rule chose: needs a GPU.
+"""Times a variant in many launch configurations of threads, blocks and clusters, and as its rule has it: needs a GPU.
 
     python scripts/tune.py VARIANT M N [--dtype float32] [--show 8]
 
-This is how the rules of kernels/spreads.py were found. Rows in registers are not split over clusters, and s9 keeps the
-turns of its rule. All ways are checked and timed a few times from a cold L2 cache, then the fastest ones and the rule's
-own once more, in turns and at many places in memory. Exit code 0, or 2 where the variant is not tuned or no GPU is there.
+This is how the rules of kernels/configs/rules.py were found. Rows in registers are not split over clusters, and s9
+keeps its stagger groups. All configurations are checked and timed a few times from a cold L2 cache, then the fastest
+ones and the rule's own once more, in turns and at many places in memory. Exit code 0, or 2 where the variant is not
+configured for its shape or no GPU is there.
 """
 
 from __future__ import annotations
@@ -18,24 +19,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_roofline.plugin.session import Session, Settings
-from pytest_roofline.run.check import Job
-from pytest_roofline.testing.rows import CLUSTERS, RESERVED, WARP, Spread, width_of
-
-from pytest_roofline import Launch, Shape, Variant
+from pytest_roofline import Launch, Shape, Variant, load
+from pytest_roofline.bench.events import Stopwatch
 from pytest_roofline.bench.placement import Placements
-from pytest_roofline.build.ptxas import of_kernel
-from pytest_roofline.errors import RooflineError
-from pytest_roofline.hardware.dtypes import FLOATS
+from pytest_roofline.devices import Devices
+from pytest_roofline.errors import RooflineError, StaticCheckError
 from pytest_roofline.hardware.gpus import Gpu
+from pytest_roofline.hardware.limits import CLUSTERS, WARP
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case
+from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
+from pytest_roofline.run.static import check_resources
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "kernels"))
+from configs.layout import RESERVED, Spread, width_of  # noqa: E402 - beside the shipped suite, in no package
+
+DTYPES = ("float32", "float16", "bfloat16")
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
-LINES = ("PLAIN", "STAY")  # as kernels/vector.cuh has them; PASS too for loads that are no asynchronous copies
+LINES = ("PLAIN", "STAY")  # as kernels/common/vector.cuh has them; PASS too for loads that are no asynchronous copies
 PASS = 4  # vectors that a pass over shared memory takes at a time: a multiple of them leaves no rest
 MOST_HELD = 20  # vectors of a thread that are all kept in registers
 IDLE = 1.15  # times the vectors of a row that all threads together may hold
 FEW, MANY = 5, 31  # samples
+ITEMS = 17  # different rows of the inputs, which the host makes quickly
 
 
 def spreads(shape: Shape, gpu: Gpu, staged: bool) -> Iterator[Spread]:
@@ -63,8 +72,8 @@ def spreads(shape: Shape, gpu: Gpu, staged: bool) -> Iterator[Spread]:
 
 
 def ways(variant: Variant, shape: Shape, gpu: Gpu) -> Iterator[tuple[str, Variant]]:
-    """The variant as its rule has it, then spread in every other way, with all that it can ask of the caches."""
-    fixed = variant.at(shape, gpu)
+    """The variant as its rule has it, then in every other layout, with all that it can ask of the caches."""
+    fixed = replace(variant, launches=variant.configured(shape, gpu))
     yield "rule", fixed
     launch = fixed.launches[-1]
     macros = dict(launch.defines)
@@ -84,32 +93,51 @@ def described(spread: Spread, lines: dict[str, str]) -> str:
     return f"{spread.threads} threads x {spread.vectors}, cluster of {spread.cluster}{kept}{told}"
 
 
-def spills(job: Job) -> bool:
-    found = [of_kernel(job.program.images[job.variant.source_of(one)], one.kernel) for one in job.variant.launches]
-    return any(one.spill_stores or one.stack_bytes for one in found)
+def spills(build: Build) -> bool:
+    try:
+        for launch in build.launches:
+            check_resources(launch)
+    except StaticCheckError:
+        return True
+    return False
 
 
-def tune(session: Session, variant: Variant, shape: Shape, show: int) -> list[str]:
-    """The fastest ways in order, and the rule's, as lines."""
-    watch, jobs = session.stopwatch, {}
+class Again:
+    """A run at its own place, as a series of samples: enough to tell the slow configurations."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __call__(self) -> Any:
+        return self.run.run
+
+    def restore(self) -> None: ...
+
+
+def run_of(device: CudaDevice, variant: Variant, shape: Shape) -> Run:
+    return Run(device, Build.of(Plan(Case(variant, shape), device.gpu)), items=ITEMS)
+
+
+def tune(device: CudaDevice, variant: Variant, shape: Shape, show: int) -> list[str]:
+    """The fastest configurations in order, and the rule's, as lines."""
+    watch, made = Stopwatch(device), {}
     rough: dict[str, float] = {}
-    for name, one in ways(variant, shape, session.cuda.gpu):
+    for name, one in ways(variant, shape, device.gpu):
         try:
-            job = Job(session.cuda, session.suite, one, shape, rows=17)
+            run = run_of(device, one, shape)
         except RooflineError:
-            continue  # more than the gpu has of something
-        if name != "rule" and spills(job):
+            continue  # more than the GPU has of something
+        if name != "rule" and spills(run.build):
             continue
-        job.run()
-        job.verify()
-        watch.fit_blocking(lambda job=job: job.run)
-        rough[name] = statistics.median(watch.sample(lambda job=job: job.run, "cold") for _ in range(FEW))
-        jobs[name] = job.variant
-        session.cuda.release()
+        run.run()
+        run.verify()
+        watch.fit_blocking(Again(run))
+        rough[name] = statistics.median(watch.sample(Again(run), "cold") for _ in range(FEW))
+        made[name] = one
+        del run
+        device.release()
     best = list(dict.fromkeys(["rule", *sorted(rough, key=lambda name: rough[name])[:show]]))
-    series: dict[str, Any] = {}
-    for name in best:
-        series[name] = Placements(session.cuda, Job(session.cuda, session.suite, jobs[name], shape, rows=17))
+    series = {name: Placements(device, run_of(device, made[name], shape)) for name in best}
     times: dict[str, list[float]] = {name: [] for name in best}
     for _, name in itertools.product(range(MANY), best):
         times[name].append(watch.sample(series[name], "cold"))
@@ -122,19 +150,20 @@ def main() -> int:
     made.add_argument("variant")
     made.add_argument("rows", type=int)
     made.add_argument("columns", type=int)
-    made.add_argument("--dtype", choices=FLOATS, default="float32")
+    made.add_argument("--dtype", choices=DTYPES, default="float32")
     made.add_argument("--show", type=int, default=8, help="ways that are timed again (%(default)s)")
     options = made.parse_args()
+    suite, devices = load(ROOT / "kernels" / "suite.py"), Devices()
+    shape = Shape(M=options.rows, N=options.columns, dtype=options.dtype)
     try:
-        session = Session(Settings(suite=ROOT / "kernels" / "suite.py"))
-        variant = session.suite.variant(options.variant)
-        shape = Shape(M=options.rows, N=options.columns, dtype=options.dtype)
-        session.suite.require(variant, shape, session.cuda.gpu)
-        if "THREADS" not in dict(variant.at(shape, session.cuda.gpu).launches[-1].defines):
-            print(f"{variant.name} is not spread by a rule", file=sys.stderr)
+        devices.require("scripts/tune.py")
+        device, variant = devices.cuda, suite.variant(options.variant)
+        launches = Plan(Case(variant, shape, suite), device.gpu).launches
+        if "THREADS" not in dict(launches[-1].defines):
+            print(f"{variant.name} is not configured by a rule", file=sys.stderr)
             return 2
-        print(f"{variant.name} {shape}, {session.cuda.name}, L2 cold")
-        print("\n".join(tune(session, variant, shape, options.show)))
+        print(f"{variant.name} {shape}, {device.name}, L2 cold")
+        print("\n".join(tune(device, variant, shape, options.show)))
     except RooflineError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""The shipped variants planned for shapes at which they are compiled in different ways: widths, types, many and few rows."""
+"""The shipped variants planned for shapes at which they are compiled in different ways: by width, type and rows."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""A row laid out over threads in every way in which the configured variants are compiled, whatever the rows they run on."""
+"""A row laid out over threads in every way in which the variants are configured, whatever the rows they run on."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from configs.layout import Spread
 from specimens import fixed, specimens
 
 from pytest_roofline import Shape
@@ -16,9 +15,6 @@ from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
 from pytest_roofline.run.run import Run
 from pytest_roofline.sim.device import SimDevice
-
-sys.path.append(str(Path(__file__).parents[2] / "kernels"))
-from configs.layout import Spread  # noqa: E402 - beside the shipped suite, in no package of ours
 
 THREADS = (64, 96, 160, 224, 480, 992, 1024)  # 2 to 32 warps, powers of two and others
 COLUMNS = 3584

@@ -43,8 +43,7 @@ def wrong(suite: Suite) -> set[int]:
     for case in answer_cases(suite).values():
         try:
             check(device, Build.of(Plan(case, device.gpu)))
-        except WrongAnswerError as error:
-            assert "never written" in str(error) or "wrote nothing" in str(error)
+        except WrongAnswerError:
             found.add(case.shape.M % ROWS)
     return found
 

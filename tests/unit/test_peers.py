@@ -101,10 +101,10 @@ def test_a_contender_without_a_time_has_a_word_in_its_cell():
     assert [cell(one, name) for name in columns([one])] == ["1.00 2.000", "2.00", "absent", "wrong", "4.00 0.500"]
 
 
-def test_a_mark_stands_beside_the_time_and_is_explained():
+def test_a_note_stands_beside_the_time_and_is_explained():
     """The time of an answer that is a little off is shown with a star; why, once, with its shapes."""
-    marked = Result("liger", (2e-6,), mark="up to 1.5 units in the last place off")
-    one = Row(LARGE, "n4", "", (Result("ours", (1e-6,)), Result("copy", (1e-6,)), marked))
+    noted = Result("liger", (2e-6,), note="up to 1.5 units in the last place off")
+    one = Row(LARGE, "n4", "", (Result("ours", (1e-6,)), Result("copy", (1e-6,)), noted))
     assert cell(one, "liger") == "2.00 0.500*"
     assert sum("1.5 units" in line for line in lines([one, one])) == 1
 

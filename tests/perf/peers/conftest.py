@@ -1,4 +1,4 @@
-"""``pytest tests/perf/peers``: this project's best variants beside other people's kernels. Never part of another run."""
+"""``pytest tests/perf/peers``: this project's best variants beside other people's. Never part of another run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_roofline.plugin.session import not_checked, worker_number
 
 from pytest_roofline.bench import telemetry
 from pytest_roofline.plugin.comparison import PARALLEL
-from pytest_roofline.plugin.hooks import SESSION
+from pytest_roofline.plugin.hooks import PARTS, not_checked
+from pytest_roofline.plugin.parts import worker_number
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def compare(request: pytest.FixtureRequest, cuda_device: Any, roofline_session: Any) -> Any:
+def compare(request: pytest.FixtureRequest, cuda_device: Any, roofline_parts: Any) -> Any:
     """``compare(case)`` times all contenders at a case, keeps the row for the table and returns it.
 
     Without a GPU or torch the test is skipped with the reason.
@@ -55,7 +55,7 @@ def compare(request: pytest.FixtureRequest, cuda_device: Any, roofline_session: 
 
     def run(case: Any) -> Any:
         with torch.no_grad():
-            arena = Arena(cuda_device, roofline_session.suite, roofline_session.stopwatch, case)
+            arena = Arena(cuda_device, roofline_parts.suite, roofline_parts.clock.stopwatch, case)
             try:
                 row = arena.compare()
             finally:
@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     import peer_arena
     import peer_table
 
-    session = config.stash[SESSION]
+    device = config.stash[PARTS].devices.cuda
     terminalreporter.section(TITLE)
     for line in peer_table.lines(rows):
         terminalreporter.write_line(line)
@@ -94,7 +94,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     told = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "command": shlex.join(["pytest", *config.invocation_params.args]),
-        **peer_arena.about(session.cuda, telemetry.read(session.cuda).driver),
+        **peer_arena.about(device, telemetry.read(device).driver),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(peer_table.markdown(rows, told), encoding="utf-8")

@@ -7,6 +7,7 @@ run. Sample i of every block uses place i, the L2 is flushed before it, and the 
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,29 +18,33 @@ from peer_contenders import PEERS, Call
 from peer_places import Place, Places
 from peer_shapes import Case
 from peer_table import COPY, OURS, Result, Row, middle
-from pytest_roofline.run.check import Job
 
 from pytest_roofline import Shape, Suite
-from pytest_roofline.bench.events import BLOCKING_NS, Stopwatch
+from pytest_roofline.bench.events import BLOCKING_NS, Stopwatch, Work
+from pytest_roofline.declare.values import reference, scalars_at
 from pytest_roofline.errors import RooflineError, WrongAnswerError
 from pytest_roofline.hardware.dtypes import as_stored, ordinals
-from pytest_roofline.run import check
 from pytest_roofline.run.arguments import bind
+from pytest_roofline.run.build import Build
+from pytest_roofline.run.case import Case as Planned
 from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.plan import Plan
+from pytest_roofline.run.run import Run
+from pytest_roofline.run.sample import pick
 
 RUNS = 5
 BUDGET = 0.7  # seconds of samples a shape, all contenders together
 FEWEST, MOST = 5, 41  # samples of a block
 WARM = 2  # untimed samples before each block
 TRIALS = 7  # samples by which a variant is chosen
-LONGEST_SPIN = 5_000_000  # ns
+LONGEST_BLOCKING = 5_000_000  # ns
 RETRIES = 3  # times the samples of a block, after which a host that is late stays late
 DIFFERENT = 251  # rows of the inputs that differ: prime, and few enough that the host makes them quickly
-LOOSE = 4  # units in the last place up to which an answer in 16 bits is marked and not wrong
+LOOSE = 4  # units in the last place up to which an answer in 16 bits has a note and is not wrong
 
 
 class LateError(RooflineError):
-    """The host is slower than the longest spin: what would be timed is the host."""
+    """The host is slower than the longest blocking kernel: what would be timed is the host."""
 
 
 @dataclass
@@ -49,24 +54,44 @@ class Contender:
     name: str
     run: Callable[[Place], Any]
     before: Callable[[Place], None]
-    spin: int = BLOCKING_NS
+    blocking_ns: int = BLOCKING_NS
     medians: list[float] = field(default_factory=list)
     state: str = ""
     reason: str = ""
-    mark: str = ""
+    note: str = ""
     checked: bool = True
     last: Any = None
     ready: float = 0.0  # seconds until it could be timed: imports, compiling, choosing variants, the first check
 
     def result(self) -> Result:
         times = () if self.state else tuple(self.medians)
-        return Result(self.name, times, self.state, self.reason, self.mark, self.spin * 1e-9, self.ready)
+        return Result(self.name, times, self.state, self.reason, self.note, self.blocking_ns * 1e-9, self.ready)
 
     def drop(self, state: str, error: BaseException | str) -> None:
         """Out of the race: ``state`` and the first line of the reason stand in the table."""
         said = str(error).strip().splitlines() or [""]
         kind = "" if isinstance(error, str | RooflineError) else f"{type(error).__name__}: "
         self.state, self.reason, self.last = state, f"{kind}{said[0][:200]}", None
+
+
+class Turns:
+    """The samples of one contender, each at the next place."""
+
+    def __init__(self, one: Contender, places: list[Place]) -> None:
+        self.one, self.turns = one, itertools.cycle(places)
+
+    def __call__(self) -> Work:
+        one, place = self.one, next(self.turns)
+        one.last = None  # its memory is free again
+        one.before(place)
+
+        def work() -> None:
+            one.last = one.run(place)
+
+        return work
+
+    def restore(self) -> None:
+        """Nothing: no contender changes its inputs."""
 
 
 class Arena:
@@ -77,9 +102,9 @@ class Arena:
         operator = suite.operators[case.operator]
         shape = Shape(M=case.rows, N=case.columns, dtype=case.dtype)
         self.choice = suite.best(case.operator, shape, device.gpu)
-        self.job = Job(device, suite, self.choice.variant, shape, rows=DIFFERENT)
-        self.places = Places(device, self.job)
-        self.eps = next((s.value for s in operator.scalars if s.name == "eps"), 0.0)
+        self.run = self._run(self.choice.variant, shape)
+        self.places = Places(device, self.run)
+        self.eps = scalars_at(operator, shape).get("eps", 0.0)
         self.contenders = [self._copy(), self._variant(self.choice.variant, OURS)]
         others = [r for r in suite.family(operator) if r.name != self.choice.variant.name]
         self.own = frozenset(r.name for r in others)
@@ -114,7 +139,7 @@ class Arena:
         """Give the memory back, which the contenders hold too."""
         self.contenders = []
         self.places.release()
-        del self.job
+        del self.run
         gc.collect()
         self.device.release()
 
@@ -126,13 +151,10 @@ class Arena:
         return Contender(COPY, run, lambda place: None, checked=False)
 
     def _variant(self, variant: Any, name: str) -> Contender:
-        shape = self.job.shape
-        job = self.job if variant.name == self.choice.variant.name else self._job(variant)
-        known = {*job.arrays, *job.outputs}
-        programs = []
-        for place in self.places.places:
-            arrays = {key: value for key, value in place.arrays.items() if key in known}
-            programs.append(bind(self.device, job.variant, shape, arrays, job.program.images, job.scalars))
+        made = self.run
+        if variant.name != self.choice.variant.name:
+            made = self._run(variant, made.plan.shape)
+        programs = [bind(self.device, made.build, place.arrays, made.scalars) for place in self.places.places]
 
         def run(place: Place) -> Any:
             programs[place.index].run()
@@ -140,8 +162,9 @@ class Arena:
 
         return Contender(name, run, self.places.poison)
 
-    def _job(self, variant: Any) -> Job:
-        return Job(self.device, self.suite, variant, self.job.shape, rows=DIFFERENT)
+    def _run(self, variant: Any, shape: Shape) -> Run:
+        plan = Plan(Planned(variant, shape, self.suite), self.device.gpu)
+        return Run(self.device, Build.of(plan), items=DIFFERENT)
 
     def _join(self, entered: Contender, calls: Callable[[int, float], Any]) -> None:
         """Give a peer its work, or the reason why it has none."""
@@ -169,7 +192,7 @@ class Arena:
             try:
                 self._fit(one)
                 times[number] = middle(self._block(one, TRIALS))
-            except Exception as error:  # a variant may ask for more than the gpu has
+            except Exception as error:  # a variant may ask for more than the GPU has
                 one.reason = f"{type(error).__name__}: {error}"
         one.last = None
         if len(runs) > 1 and not times:
@@ -184,80 +207,63 @@ class Arena:
         try:
             step(one)
         except WrongAnswerError as error:
-            told = str(error).removeprefix(
-                f"{self.job.variant.name} {self.job.shape}: "
-            )  # the job's variant, not this one
+            told = str(error).removeprefix(f"{self.run.plan.case}: ")  # the run's variant, not this one
             one.drop("wrong", told.replace("\n", "; "))
         except LateError as error:
             one.drop("late", error)
         except Exception as error:  # a peer's own errors are its own affair; ours are the test's to tell
             one.drop("failed", error)
 
-    def _series(self, one: Contender) -> Callable[[], Callable[[], None]]:
-        turn = 0
-
-        def prepare() -> Callable[[], None]:
-            nonlocal turn
-            place = self.places.places[turn % len(self.places.places)]
-            turn += 1
-            one.last = None  # its memory is free again
-            one.before(place)
-
-            def work() -> None:
-                one.last = one.run(place)
-
-            return work
-
-        return prepare
+    def _series(self, one: Contender) -> Turns:
+        return Turns(one, self.places.places)
 
     def _make_ready(self, one: Contender) -> None:
         self._fit(one)
         self._verify(one)
 
     def _fit(self, one: Contender) -> None:
-        """Compile, warm up, and make the spin as long as this contender's host code needs."""
+        """Compile, warm up, and make the blocking kernel as long as this contender's host code needs."""
         series = self._series(one)
         for _ in range(2):
             series()()
         self.device.synchronize()
         self.watch.fit_blocking(series)
-        one.spin = min(self.watch.blocking_ns, LONGEST_SPIN)
+        one.blocking_ns = min(self.watch.blocking_ns, LONGEST_BLOCKING)
 
     def _verify(self, one: Contender) -> None:
-        """The outputs of the last run against the reference; in 16 bits a little too far off is a mark."""
+        """The outputs of the last run against the reference; in 16 bits a little too far off is a note."""
         if not one.checked:
             return
         outputs = self.places.as_cupy(self.device.cupy, one.last)
         try:
-            self.job.verify(outputs=outputs)
+            self.run.verify(outputs=outputs)
         except WrongAnswerError as error:
             if self.case.dtype == "float32" or one.name in {OURS, *self.own}:
                 raise
             worst = self._units(outputs)
             if worst > LOOSE:
                 raise WrongAnswerError(f"{error} ({worst} units in the last place)") from None
-            one.mark = f"up to {worst} units in the last place off, over this project's tolerance"
+            one.note = f"up to {worst} units in the last place off, over this project's tolerance"
 
     def _units(self, outputs: Any) -> int:
         """The largest error in units in the last place of the output's dtype, over the rows that are checked."""
-        job = self.job
-        operator = job.variant.operator
-        rows = check.rows_to_check(operator, job.shape)
+        run, shape = self.run, self.run.plan.shape
+        picked = pick(run.operator, shape)
         worst = 0
-        for name, want in check.reference(operator, job.inputs, rows, job.scalars).items():
-            got = np.stack([self.device.download(outputs[name][int(row)]) for row in rows])
+        for name, want in reference(run.operator, shape, run.inputs, run.scalars, picked).items():
+            got = np.stack([self.device.download(outputs[name][row]) for row in picked.get("M", range(shape.M))])
             worst = max(worst, int(np.abs(ordinals(got) - ordinals(as_stored(want, got.dtype))).max()))
         return worst
 
     def _block(self, one: Contender, samples: int) -> list[float]:
-        """``samples`` durations in seconds, none of them late; the spin grows where one is.
+        """``samples`` durations in seconds, none of them late; the blocking kernel grows where one is.
 
         Errors: :class:`LateError` if the host can't keep up.
         """
         watch, series = self.watch, self._series(one)
         for _ in range(WARM):
             series()()
-        watch.blocking_ns, late = one.spin, 0
+        watch.blocking_ns, late = one.blocking_ns, 0
         taken: list[float] = []
         series = self._series(one)
         while len(taken) < samples:
@@ -267,9 +273,11 @@ class Arena:
                 taken.append(seconds)
                 continue
             late += 1
-            watch.blocking_ns = one.spin = min(LONGEST_SPIN, watch.blocking_ns * 3 // 2)
+            watch.blocking_ns = one.blocking_ns = min(LONGEST_BLOCKING, watch.blocking_ns * 3 // 2)
             if late > RETRIES * samples:
-                raise LateError(f"the device waited for the host in {late} samples, behind {one.spin / 1e6:.1f} ms")
+                raise LateError(
+                    f"the device waited for the host in {late} samples, behind {one.blocking_ns / 1e6:.1f} ms"
+                )
         return taken
 
     def _samples(self) -> int:
@@ -284,7 +292,7 @@ class Arena:
 
 
 def about(device: CudaDevice, driver: str | None) -> dict[str, Any]:
-    """What a table needs to be read: gpu, driver, versions, how often."""
+    """What a table needs to be read: GPU, driver, versions, how often."""
     from peer_contenders import versions
 
     return {

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pytest_roofline.run.check import Job
 
 from pytest_roofline.run.device import POISON
 from pytest_roofline.run.gpu.device import CudaDevice
+from pytest_roofline.run.run import Run
 
 PAGE = 2**21  # bytes of a large page
 UNIT = 512  # bytes to which CUDA's own allocations are aligned at least
@@ -34,18 +34,18 @@ class Place:
 
 
 class Places:
-    """``job``'s inputs at several places, with poisoned outputs beside them."""
+    """The inputs of ``run`` at several places, with poisoned outputs beside them."""
 
-    def __init__(self, device: CudaDevice, job: Job) -> None:
+    def __init__(self, device: CudaDevice, run: Run) -> None:
         import torch
 
-        self.torch, self.job = torch, job
-        inputs, outputs = list(job.arrays), list(job.outputs)
-        self.rows = [name for name in inputs if len(job.arrays[name].shape) > 1]
+        self.torch, self.run = torch, run
+        inputs, outputs = ([a.name for a in arrays] for arrays in (run.operator.inputs, run.operator.outputs))
+        self.rows = [name for name in inputs if len(run.arrays[name].shape) > 1]
         # Arrays of rows first, so that one copy reads all inputs of that kind and writes as much.
         self.order = [*self.rows, *outputs, *(name for name in inputs if name not in self.rows)]
         self.outputs = outputs
-        self.sources = {**job.arrays, **job.outputs}
+        self.sources = dict(run.arrays)
         needed = sum(self._room(name) for name in self.order)
         self.stride = -(-needed // PAGE) * PAGE + PAGE
         count = min(MOST, max(FEWEST, SPREAD // self.stride))
@@ -67,7 +67,7 @@ class Places:
             kind = getattr(self.torch, source.dtype.name)  # bfloat16 too, which DLPack does not bring along everywhere
             view = self.bytes[at : at + source.nbytes].view(kind).view(source.shape)
             tensors[name] = self.torch.from_dlpack(view)  # the same memory, and to torch no view of anything
-            if name in self.job.arrays:
+            if name not in self.outputs:
                 arrays[name].data.copy_from_device_async(source.data, source.nbytes)
             at += self._room(name)
         moved = sum(self._room(name) for name in self.rows)
@@ -110,5 +110,5 @@ class Places:
     def release(self) -> None:
         """Give all of it back, torch's cached blocks too."""
         self.places, self.held, self.sources = [], [], {}
-        del self.job, self.bytes, self.memory
+        del self.run, self.bytes, self.memory
         self.torch.cuda.empty_cache()

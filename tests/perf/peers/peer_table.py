@@ -23,16 +23,16 @@ class Result:
     """What was found of one contender at one shape.
 
     ``medians`` are the middles of its blocks of samples, in seconds, one a run; without any, ``state`` ("absent",
-    "wrong", "late", "failed") and ``reason`` say why. ``mark`` qualifies a time that stands. In seconds too: ``spin``,
-    and ``ready``, which is how long it took until it could be timed.
+    "wrong", "late", "failed") and ``reason`` say why. ``note`` qualifies a time that stands. In seconds too:
+    ``blocking`` and ``ready``, which is how long it took until it could be timed.
     """
 
     name: str
     medians: tuple[float, ...] = ()
     state: str = ""
     reason: str = ""
-    mark: str = ""
-    spin: float = 0.0
+    note: str = ""
+    blocking: float = 0.0
     ready: float = 0.0
 
     @property
@@ -95,8 +95,8 @@ class Row:
         if share >= least:
             return []
         return [
-            f"ours ({self.variant}) takes {ours * 1e6:.2f} us at {self.case}, {other.name} {other.seconds * 1e6:.2f} us: "
-            f"{share:.3f} of the speed of {what}, promised is {least}"
+            f"ours ({self.variant}) takes {ours * 1e6:.2f} us at {self.case}, {other.name} {other.seconds * 1e6:.2f} "
+            f"us: {share:.3f} of the speed of {what}, promised is {least}"
         ]
 
 
@@ -112,7 +112,7 @@ def cell(row: Row, name: str) -> str:
         return result.state or "-"
     speed = row.speed(name)
     relative = "" if name == OURS or speed is None else f" {speed:.3f}"
-    return f"{result.seconds * 1e6:.2f}{relative}" + ("*" if result.mark else "")
+    return f"{result.seconds * 1e6:.2f}{relative}" + ("*" if result.note else "")
 
 
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
@@ -122,11 +122,11 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """Why a contender has no time, or a mark: each reason once, with the shapes it was given at."""
+    """Why a contender has no time, or a note: each reason once, with the shapes it was given at."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for one in row.results:
-            if said := f"{one.state}: {one.reason}" if one.state else one.mark and f"* {one.mark}":
+            if said := f"{one.state}: {one.reason}" if one.state else one.note and f"* {one.note}":
                 reasons.setdefault((one.name, said), []).append(str(row.case))
     return [
         f"{name} {said} (at {'every shape' if len(at) == len(rows) else ', '.join(at)})"
@@ -155,7 +155,7 @@ def _markdown_table(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
-    """The same table in Markdown, then every figure: medians, least and greatest over the runs, spin."""
+    """The same table in Markdown, then every figure: medians, least and greatest over the runs, blocking kernel."""
     detail = [["shape", "contender", "median us", "min", "max", "of ours' speed", "of the copy's speed", "remark"]]
     for row in rows:
         copy = row.result(COPY).seconds
@@ -165,7 +165,7 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
                 continue
             figures = [f"{1e6 * t:.2f}" for t in (one.seconds, min(one.medians), max(one.medians))]
             share = f"{copy / one.seconds:.3f}" if copy else "-"
-            detail.append([str(row.case), one.name, *figures, f"{row.speed(one.name) or 0:.3f}", share, one.mark])
+            detail.append([str(row.case), one.name, *figures, f"{row.speed(one.name) or 0:.3f}", share, one.note])
     told = [f"- {name}: {value}" for name, value in about.items()]
     text = [*told, "", *_markdown_table(_cells(rows)), "", LEGEND + ".", ""]
     text += [f"- {said}" for said in remarks(rows)]
@@ -189,11 +189,11 @@ def _row_json(row: Row) -> dict[str, Any]:
             "medians": list(one.medians),
             "speed_over_ours": row.speed(one.name),
             "speed_over_copy": copy / one.seconds if copy and one.seconds else None,
-            "spin_seconds": one.spin or None,
+            "blocking_seconds": one.blocking or None,
             "ready_seconds": one.ready,
             "state": one.state,
             "reason": one.reason,
-            "mark": one.mark,
+            "note": one.note,
         }
         for one in row.results
     ]
