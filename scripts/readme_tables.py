@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_roofline import Suite, load
-from pytest_roofline.bench.record import Record
+from pytest_roofline.bench.record import Record, reference
 from pytest_roofline.hardware.gpus import gpu_named
+from pytest_roofline.model.facts import NOTES
 from pytest_roofline.report import predictions as verdict
 from pytest_roofline.report.tables import results_table, suite_table
 from pytest_roofline.run.case import Case
@@ -53,6 +54,8 @@ def filled(text: str) -> str:
         ("main results", results_table(at_8192)),
         ("all results", folded(f"{len(records)} benchmarks, {BASELINE.relative_to(ROOT)}", results_table(records))),
         ("predictions", predictions(suite, records)),
+        ("notes", ["| note | what it says |", "|---|---|", *(f"| {note} | {says} |" for note, says in NOTES.items())]),
+        ("keys", keys()),
         ("peers", peers(json.loads(PEERS.read_text(encoding="utf-8")))),
     ):
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -61,6 +64,12 @@ def filled(text: str) -> str:
         block = "\n".join(lines)
         text = pattern.sub(lambda found, block=block: f"{found[1]}{block}\n{found[2]}", text)
     return text
+
+
+def keys() -> list[str]:
+    """Every key of a record with its unit and meaning."""
+    rows = [f"| `{name}` | {unit} | {doc} |" for name, unit, doc in reference()]
+    return ["| key | unit | what |", "|---|---|---|", *rows]
 
 
 def plans(suite: Suite) -> dict[str, Plan]:
