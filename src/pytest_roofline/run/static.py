@@ -41,8 +41,9 @@ def check_accesses(build: Build, launch: BuiltLaunch) -> None:
     planned = launch.planned
     if planned.unrolled is not None:
         _check_all_are_told(launch)
+    accesses = launch.image.accesses(planned.kernel) if planned.vector else ()
     for name, width in planned.vector.items():
-        mine = [one for one in launch.image.accesses(planned.kernel) if one.target == planned.args.index(name)]
+        mine = [one for one in accesses if one.target == planned.args.index(name)]
         loads = Counter(one.bytes for one in mine if one.reads and not one.writes)
         stores = Counter(one.bytes for one in mine if one.writes and not one.reads)
         atomics = sum(one.atomic for one in mine)
