@@ -16,6 +16,7 @@ from pytest_roofline.bench.modelled import Modelled
 from pytest_roofline.declare.values import independent
 from pytest_roofline.errors import RefusedError, WrongAnswerError
 from pytest_roofline.hardware.gpus import Gpu, gpu_named
+from pytest_roofline.model.count import SPARSE_ABOVE
 from pytest_roofline.model.models import Models
 from pytest_roofline.run.build import Build
 from pytest_roofline.run.case import Case

@@ -39,9 +39,7 @@ def test_every_fixture_and_parameter_is_named():
 
 def test_the_sample_runs(empty_project):
     """The declaration, the one line and the tests that README shows work as they stand."""
-    ini, declaration, generic, own = re.findall(
-        r"```(?:python|ini)\n(.*?)```", section("Your own kernels"), re.DOTALL
-    )
+    ini, declaration, generic, own = re.findall(r"```(?:python|ini)\n(.*?)```", section("Your own kernels"), re.DOTALL)
     folder = empty_project.path / "kernels"
     folder.mkdir()
     (folder / "suite.py").write_text(declaration)

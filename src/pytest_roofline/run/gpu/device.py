@@ -192,11 +192,11 @@ class CudaDevice:
         """Loaded once for this process: a second copy of the code lies elsewhere, and that alone can change a time."""
         if (image.path, kernel) in self._loaded:
             return self._loaded[image.path, kernel]
-        image.require(kernel)
+        entry = image.entry(kernel)
         if image.arch != self.arch:
             raise DeviceError(f"{image.name} was compiled for {image.arch}, {self.name} is {self.arch}")
         with translated(f"loading {kernel} from {image.path.name}"):
-            function = self.cupy.RawModule(path=str(image.path)).get_function(kernel)
+            function = self.cupy.RawModule(path=str(image.path)).get_function(entry)
             function.compile()  # load now, so that a bad image fails here and not in a timed launch
             if image.cluster(kernel) > PORTABLE_CLUSTER:
                 self.cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_ALLOWED, 1)
