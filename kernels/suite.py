@@ -159,9 +159,9 @@ VARIANTS = (
     Variant(
         "n7",
         RMSNORM,
-        "rmsnorm/n7_keep.cu",
+        "rmsnorm/n7_cache_policy.cu",
         title="y stays in L2 where it can",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n7", configure=rules.kept_row),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n7", configure=rules.cached_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -270,9 +270,9 @@ VARIANTS = (
     Variant(
         "s7",
         SOFTMAX,
-        "softmax/s7_keep.cu",
+        "softmax/s7_cache_policy.cu",
         title="y stays in L2 where it can",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", configure=rules.kept_softmax_row),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", configure=rules.cached_softmax_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -307,14 +307,16 @@ VARIANTS = (
     Variant(
         "s9",
         SOFTMAX,
-        "softmax/s9_in_turn.cu",
-        title="few long rows in turns: the first are written while the last are read",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", configure=rules.softmax_row_in_turn),),
+        "softmax/s9_staggered.cu",
+        title="few long rows, staggered: the first are written while the last are read",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", configure=rules.staggered_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
-            Prediction("s8", 1.05, 1.2, "reads and writes overlap by all turns but one", workload=LONG, needs_gpu=True),
-            Prediction("s8", 0.99, 1.01, "rows come in waves: there are no turns", workload=MANY_LONG),
+            Prediction(
+                "s8", 1.05, 1.2, "reads and writes overlap by all groups but one", workload=LONG, needs_gpu=True
+            ),
+            Prediction("s8", 0.99, 1.01, "rows come in waves: nothing is staggered", workload=MANY_LONG),
         ),
     ),
     Variant(
@@ -331,7 +333,7 @@ VARIANTS = (
                 args=("h", "w", "y", "N", "eps"),
                 reads=("h",),
                 writes=("y",),
-                source="rmsnorm/n7_keep.cu",
+                source="rmsnorm/n7_cache_policy.cu",
                 vector=16,
                 configure=rules.normed,
             ),

@@ -3,7 +3,7 @@
     python scripts/against_counters.py [--saved FILE | --save FILE] [--rows 8192 16384 2048 32]
 
 With ``--saved`` (tests/sim/h200_counters.json is one) what was counted is read from there and no GPU is needed; else
-every variant runs under ncu, cold and warm. Bytes are read + written over all launches, as multiples of N a row. Whether
+every variant runs under ncu, cold and warm. Bytes are read + written over all launches, in N a row. Whether
 they agree is for tests/sim/test_l2.py to say. Exit code 0, or 2 if nothing could be counted.
 """
 
@@ -32,7 +32,7 @@ STATES = ("cold", "warm")
 
 
 def measured(session: Session, rows: list[int]) -> dict[str, Any]:
-    """The counters of every variant that is not compiled for its shape, at its default width, by ncu on this machine."""
+    """The counters by ncu of every variant that is not compiled for its shape, at its default width."""
     suite = session.suite
     plain = [variant for variant in suite.variants if all(launch.tune is None for launch in variant.launches)]
     shapes = {variant.name: [Shape(M=m, N=variant.operator.default_shape.N) for m in rows] for variant in plain}

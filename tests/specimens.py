@@ -1,4 +1,4 @@
-"""The shipped variants planned for shapes at which they are compiled in different ways: widths, types, many and few rows."""
+"""Shipped variants planned for shapes that compile them in different ways: widths, types, many and few rows."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@
 
 extern "C" __global__ void ROW_KERNEL
 sm_s6(const Element* __restrict__ x, Element* __restrict__ y, int N) {
-    softmax_row<PLAIN, PLAIN>(x, y, N);
+    softmax_row<DEFAULT, DEFAULT>(x, y, N);
 }

@@ -1,4 +1,4 @@
-"""Parametrises the edge cases of a module over the variants of its operator, and lets tests import what is beside them."""
+"""Parametrises the edge cases of a module over the variants of its operator; tests may import what is beside them."""
 
 from __future__ import annotations
 

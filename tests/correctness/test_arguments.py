@@ -54,7 +54,7 @@ def test_wrong_shape(given, device, variant):
 
 
 def test_misaligned(given, device, variant):
-    """A contiguous array that starts 4 bytes off is refused by the variants of 128-bit accesses, taken by the others."""
+    """A contiguous array that starts 4 bytes off is refused by variants of 128-bit accesses, taken by the others."""
     base = device.upload(np.ones(4 * 2048 + 1, np.float32))
     shifted = base[1:].reshape(4, 2048)
     if variant.alignment == 16:

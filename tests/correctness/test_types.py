@@ -16,7 +16,7 @@ from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
 from pytest_roofline.run.run import Run
 
-pytestmark = pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+pytestmark = pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 
 
 def variants_of(suite, shape):

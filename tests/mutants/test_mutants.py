@@ -245,7 +245,7 @@ def test_a_row_offset_of_32_bits_is_caught_past_2_31_elements(mutant, suite, dev
 
 @over(UNSIGNED_OFFSET)
 def test_an_unsigned_offset_is_caught_past_2_32_elements(mutant, suite, device):
-    """Past 2^32 elements the offset wraps to the first rows: what is written there is right, and the last rows empty."""
+    """Past 2^32 elements the offset wraps to the first rows: what is there is right, and the last rows are empty."""
     wraps(mutant, suite, device, 2**32, WrongAnswerError, r"computed in 32 bits")
 
 

@@ -1,4 +1,4 @@
-"""The speeds of light of the ladder hold something: measured times are near them where bytes decide. After test_perf.py."""
+"""Speeds of light of the suite: measured times are near them where bytes decide. After test_perf.py."""
 
 from __future__ import annotations
 

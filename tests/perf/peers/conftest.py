@@ -1,4 +1,4 @@
-"""``pytest tests/perf/peers``: this project's best variants beside other people's kernels. Never part of another run."""
+"""``pytest tests/perf/peers``: this project's best variants beside other people's kernels, never in another run."""
 
 from __future__ import annotations
 

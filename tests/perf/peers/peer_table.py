@@ -95,7 +95,8 @@ class Row:
         if share >= least:
             return []
         return [
-            f"ours ({self.variant}) takes {ours * 1e6:.2f} us at {self.case}, {other.name} {other.seconds * 1e6:.2f} us: "
+            f"ours ({self.variant}) takes {ours * 1e6:.2f} us at {self.case}, "
+            f"{other.name} {other.seconds * 1e6:.2f} us: "
             f"{share:.3f} of the speed of {what}, promised is {least}"
         ]
 
