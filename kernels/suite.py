@@ -89,7 +89,7 @@ VARIANTS = (
         launches=(by_row("rms_n2", args=("x", "w", "y", "N", "eps"), reads=("x", "x"), writes=("y",)),),
         limits=(LOOP,),
         predictions=(
-            Prediction("n1", 0.95, 1.05, "the ledger is the same: fusing two kernels saves no byte"),
+            Prediction("n1", 0.95, 1.05, "the bytes moved are the same: fusing two kernels saves no byte"),
             Prediction("", 11.0, 12.5, "x is read twice", quantity="dram"),
             Prediction("", 70, 95, "as n1: the same bytes at the same rate", quantity="mbu"),
         ),
@@ -298,7 +298,7 @@ VARIANTS = (
                 "s2",
                 3.0,
                 8.0,
-                "32 blocks alone can't pull more than a quarter of the gpu",
+                "32 blocks alone can't pull more than a quarter of the GPU",
                 workload=LONG,
                 needs_gpu=True,
             ),
@@ -380,7 +380,7 @@ def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:
 
 
 WORKLOADS = {
-    "main ladder": all_of(8192),
+    "main": all_of(8192),
     "sweep 1 (decode)": all_of(1),
     FEW: all_of(32),
     "sweep 2048 (prefill)": all_of(2048),

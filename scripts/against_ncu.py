@@ -2,7 +2,7 @@
 
     python scripts/against_ncu.py [--variants n4 s4] [--rows 1 32 2048 8192] [--columns 3584] [--json FILE]
 
-Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the gpu. Cold is held
+Needs a GPU, ncu on the PATH and the permission to read counters; changes no setting of the GPU. Cold is held
 against ``--cache-control all``, warm against ``--cache-control none``. A row agrees within 3 % where ncu says 10 us
 or more, within 0.5 us below. Exit code 0 if every row agrees, 1 if one does not, 2 if ncu could not be run.
 """

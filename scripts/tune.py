@@ -100,7 +100,7 @@ def tune(session: Session, variant: Variant, shape: Shape, show: int) -> list[st
         try:
             job = Job(session.cuda, session.suite, one, shape, rows=17)
         except RooflineError:
-            continue  # more than the gpu has of something
+            continue  # more than the GPU has of something
         if name != "rule" and spills(job):
             continue
         job.run()

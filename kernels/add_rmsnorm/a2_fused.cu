@@ -1,6 +1,6 @@
 // a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
 // long rows are split over a cluster of blocks.
-// Ledger 16N a row in float32: the second read of h is gone.
+// Bytes moved: 16N a row in float32: the second read of h is gone.
 // Cache policies as in n7, by the sizes of x, r, h and y together.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.

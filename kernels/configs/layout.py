@@ -1,7 +1,7 @@
 """How a row is laid out over the threads of a block, or of a cluster of blocks: what a launch is compiled for.
 
 The macros are those that common/row.cuh takes. Which layout is the fastest was found by measuring (scripts/tune.py);
-the functions here turn that into rules from width, rows, type and gpu.
+the functions here turn that into rules from width, rows, type and GPU.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def in_registers(
 def in_shared(
     shape: Shape, gpu: Gpu, most_register_vectors: int, middle: tuple[int, int], registers: tuple[int, int] = (0, 0)
 ) -> RowLayout:
-    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the gpu.
+    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the GPU.
 
     ``most_register_vectors`` of a thread may wait in registers instead, where one more block fits an SM for it.
     ``middle`` is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. A
@@ -139,7 +139,7 @@ def in_shared(
     fitting = [one for one in layouts if one.blocks and one.chunk <= CHUNK]
     if not fitting:
         return replace(layouts[-1], blocks=1)
-    # Few rows: blocks enough for the gpu, unless a part of a row is too small to be worth it.
+    # Few rows: blocks enough for the GPU, unless a part of a row is too small to be worth it.
     enough = [one for one in fitting if shape.M * one.cluster > FEW * gpu.sms or one.chunk < CHUNK // 4]
     return enough[0] if enough else fitting[-1]
 

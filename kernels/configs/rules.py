@@ -1,7 +1,7 @@
 """How variants from n5 and s5 on are launched: what each is compiled for at a shape on a GPU, and which to use there.
 
-Every rule is from width, rows, type and gpu alone. The numbers are from sweeps on an H200, of the kind that
-scripts/tune.py does; on other gpus they are a guess.
+Every rule is from width, rows, type and GPU alone. The numbers are from sweeps on an H200, of the kind that
+scripts/tune.py does; on other GPUs they are a guess.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def long_layout(shape: Shape, gpu: Gpu, softmax: bool) -> RowLayout:
 
     n8 takes its sum in whole passes where a block holds much of a row, but for whole 16-bit rows, which are faster as
     they are. A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does,
-    unless all rows are on the gpu at once and registers hold all of them.
+    unless all rows are on the GPU at once and registers hold all of them.
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
@@ -155,7 +155,7 @@ def in_whole_passes(layout: RowLayout) -> RowLayout:
 
 
 def at_once(shape: Shape, gpu: Gpu, layout: RowLayout) -> bool:
-    """Whether all rows are on the gpu at once."""
+    """Whether all rows are on the GPU at once."""
     return shape.M * layout.cluster <= gpu.sms * layout.blocks
 
 

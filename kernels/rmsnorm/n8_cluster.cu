@@ -2,7 +2,7 @@
 // last REGISTER_VECTORS vectors of a thread in registers; and a row that is too long for one block, or one of too few
 // rows for the GPU, is split over a cluster of blocks that exchange their sums through distributed shared memory.
 // Over 96 KiB a block, but not of whole 16-bit rows, a multiple of the four that the sum takes is left, if it fits.
-// Rows past the registers of one block are still read once: the ledger stays at 8N a row, where n2 has 12N.
+// Rows past the registers of one block are still read once: the bytes moved stay at 8N a row, where n2 has 12N.
 // Where x and y take over three quarters of L2, x stays in it, which was found by measuring, and y as in n7; but not on
 // full SMs (2048 threads), which have no registers to say so.
 // Limits: N <= 524288; arrays aligned to 16 bytes; clusters need sm_90. Bound by: DRAM.

@@ -18,7 +18,7 @@ class DeclarationError(RooflineError):
 
 
 class UnknownNameError(RooflineError):
-    """A variant, operator, gpu or option value that does not exist; the message lists those that do."""
+    """A variant, operator, GPU model or option value that does not exist; the message lists those that do."""
 
 
 class CompileError(RooflineError):

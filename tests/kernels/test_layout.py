@@ -1,4 +1,4 @@
-"""A row is laid out over threads, vectors and blocks with nothing left out, within what the gpu has."""
+"""A row is laid out over threads, vectors and blocks with nothing left out, within what the GPU has."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_cluster_of_the_data_centre_gpus_holds_what_the_limit_says(name: str, 
 
 
 def test_few_rows_are_split_and_many_are_not() -> None:
-    """Eight rows of 64 KiB go over more blocks than 4096 do; a gpu without clusters never splits what fits."""
+    """Eight rows of 64 KiB go over more blocks than 4096 do; a GPU without clusters never splits what fits."""
     few, many = (in_shared(Shape(M=rows, N=16384), gpu_named("h200"), 4, MIDDLE[1]).cluster for rows in (8, 4096))
     assert few > many == 1
     assert in_shared(Shape(M=8, N=16384), gpu_named("rtx4090"), 4, MIDDLE[1]).cluster == 1

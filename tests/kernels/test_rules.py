@@ -55,7 +55,7 @@ def test_threads_of_a_row_in_registers(suite: Suite, name: str, shape: Shape, th
 
 
 def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
-    """A 16-bit softmax holds its row where all rows fit the gpu and a thread's part its registers, else one vector."""
+    """A 16-bit softmax holds its row where all rows fit the GPU and a thread's part its registers, else one vector."""
     held = {str(shape): macros(suite, "s9", shape) for shape in HELD}
     assert {name: int(one["REGISTER_VECTORS"]) == int(one["VECTORS"]) for name, one in held.items()} == {
         "32x152064-float16": True,

@@ -1,4 +1,4 @@
-"""One shape, all contenders: checked, timed in turns with the plugin's stopwatch, and checked again.
+"""One shape, all contenders: checked, timed alternately with the plugin's stopwatch, and checked again.
 
 The turns are interleaved: in each run every contender takes one block of samples, in an order that rotates from run to
 run. Sample i of every block uses place i, the L2 is flushed before it, and the device is busy when it is queued.
@@ -88,7 +88,7 @@ class Arena:
             self.contenders += [self._variant(variant, variant.name) for variant in able]
 
     def compare(self) -> Row:
-        """Check, choose variants, time in turns, check again."""
+        """Check, choose variants, time alternately, check again."""
         self.contenders += [Contender(peer.name, lambda place: None, self.places.poison) for peer in PEERS]
         calls = {peer.name: peer.calls for peer in PEERS}
         for one in self.contenders:
@@ -169,7 +169,7 @@ class Arena:
             try:
                 self._fit(one)
                 times[number] = middle(self._block(one, TRIALS))
-            except Exception as error:  # a variant may ask for more than the gpu has
+            except Exception as error:  # a variant may ask for more than the GPU has
                 one.reason = f"{type(error).__name__}: {error}"
         one.last = None
         if len(runs) > 1 and not times:
