@@ -22,7 +22,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def absolute_tolerance(shape: Shape) -> float:
-    """Floor of the tolerance; 1e-7 alone would let zeros pass on very long rows, whose values are about 1/N."""
+    """Least tolerance; 1e-7 alone would let zeros pass on very long rows, whose values are about 1/N."""
     return min(1e-7, 1e-3 / shape.N)
 
 

@@ -89,7 +89,7 @@ VARIANTS = (
         launches=(by_row("rms_n2", args=("x", "w", "y", "N", "eps"), reads=("x", "x"), writes=("y",)),),
         limits=(LOOP,),
         predictions=(
-            Prediction("n1", 0.95, 1.05, "the ledger is the same: fusing two kernels saves no byte"),
+            Prediction("n1", 0.95, 1.05, "the bytes moved are the same: fusing two kernels saves no byte"),
             Prediction("", 11.0, 12.5, "x is read twice", quantity="dram"),
             Prediction("", 70, 95, "as n1: the same bytes at the same rate", quantity="mbu"),
         ),
@@ -159,9 +159,9 @@ VARIANTS = (
     Variant(
         "n7",
         RMSNORM,
-        "rmsnorm/n7_keep.cu",
+        "rmsnorm/n7_cache_policy.cu",
         title="y stays in L2 where it can",
-        launches=(replace(RMSNORM_ROW, kernel="rms_n7", configure=rules.kept_row),),
+        launches=(replace(RMSNORM_ROW, kernel="rms_n7", configure=rules.cached_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -270,9 +270,9 @@ VARIANTS = (
     Variant(
         "s7",
         SOFTMAX,
-        "softmax/s7_keep.cu",
+        "softmax/s7_cache_policy.cu",
         title="y stays in L2 where it can",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", configure=rules.kept_softmax_row),),
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s7", configure=rules.cached_softmax_row),),
         limits=(BLOCK_ROW,),
         **TYPED,
         predictions=(
@@ -298,7 +298,7 @@ VARIANTS = (
                 "s2",
                 3.0,
                 8.0,
-                "32 blocks alone can't pull more than a quarter of the gpu",
+                "32 blocks alone can't pull more than a quarter of the GPU",
                 workload=LONG,
                 needs_gpu=True,
             ),
@@ -307,14 +307,16 @@ VARIANTS = (
     Variant(
         "s9",
         SOFTMAX,
-        "softmax/s9_in_turn.cu",
-        title="few long rows in turns: the first are written while the last are read",
-        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", configure=rules.softmax_row_in_turn),),
+        "softmax/s9_staggered.cu",
+        title="few long rows, staggered: the first are written while the last are read",
+        launches=(replace(SOFTMAX_ROW, kernel="sm_s9", configure=rules.staggered_softmax_row),),
         limits=(CLUSTER_ROW, CLUSTER_GRID),
         **TYPED,
         predictions=(
-            Prediction("s8", 1.05, 1.2, "reads and writes overlap by all turns but one", workload=LONG, needs_gpu=True),
-            Prediction("s8", 0.99, 1.01, "rows come in waves: there are no turns", workload=MANY_LONG),
+            Prediction(
+                "s8", 1.05, 1.2, "reads and writes overlap by all groups but one", workload=LONG, needs_gpu=True
+            ),
+            Prediction("s8", 0.99, 1.01, "rows come in waves: nothing is staggered", workload=MANY_LONG),
         ),
     ),
     Variant(
@@ -331,7 +333,7 @@ VARIANTS = (
                 args=("h", "w", "y", "N", "eps"),
                 reads=("h",),
                 writes=("y",),
-                source="rmsnorm/n7_keep.cu",
+                source="rmsnorm/n7_cache_policy.cu",
                 vector=16,
                 configure=rules.normed,
             ),
@@ -378,7 +380,7 @@ def all_of(rows: int, dtype: str = "float32") -> dict[str, tuple[Shape, ...]]:
 
 
 WORKLOADS = {
-    "main ladder": all_of(8192),
+    "main": all_of(8192),
     "sweep 1 (decode)": all_of(1),
     FEW: all_of(32),
     "sweep 2048 (prefill)": all_of(2048),

@@ -47,28 +47,30 @@ FEW, MANY = 5, 31  # samples
 ITEMS = 17  # different rows of the inputs, which the host makes quickly
 
 
-def spreads(shape: Shape, gpu: Gpu, staged: bool) -> Iterator[Spread]:
+def layouts(shape: Shape, gpu: Gpu, in_shared: bool) -> Iterator[RowLayout]:
     """Every way worth trying: not much idle, and what waits in registers fits them."""
     width = width_of(shape)
     groups = shape.N // width
     for cluster, threads in itertools.product(CLUSTERS if gpu.has_clusters else (1,), THREADS):
         vectors = -(-groups // (cluster * threads))
-        if threads * vectors * cluster > IDLE * groups + WARP * cluster or (cluster > 1 and not staged):
+        if threads * vectors * cluster > IDLE * groups + WARP * cluster or (cluster > 1 and not in_shared):
             continue
-        one = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=staged)
-        if not staged:
+        one = RowLayout(
+            shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, in_shared=in_shared
+        )
+        if not in_shared:
             if vectors <= 8:
                 yield one
             continue
         for blocks in range(1, 7):
             if threads * blocks > gpu.threads_per_sm:
                 break
-            made = [replace(one, kept=kept, blocks=blocks) for kept in range(min(7, vectors))]
+            made = [replace(one, register_vectors=kept, blocks=blocks) for kept in range(min(7, vectors))]
             fitting = [way for way in made if way.shared + RESERVED <= gpu.shared_per_sm // blocks]
-            whole = [way for way in fitting if (vectors - way.kept) % PASS == 0]
+            whole = [way for way in fitting if (vectors - way.register_vectors) % SUM_VECTORS == 0]
             yield from dict.fromkeys([*fitting[:1], *whole])  # what waits in shared memory costs no registers
             if cluster > 1 and vectors <= MOST_HELD:
-                yield replace(one, kept=vectors, blocks=blocks)
+                yield replace(one, register_vectors=vectors, blocks=blocks)
 
 
 def ways(variant: Variant, shape: Shape, gpu: Gpu) -> Iterator[tuple[str, Variant]]:
@@ -77,20 +79,20 @@ def ways(variant: Variant, shape: Shape, gpu: Gpu) -> Iterator[tuple[str, Varian
     yield "rule", fixed
     launch = fixed.launches[-1]
     macros = dict(launch.defines)
-    turns = {name: macros[name] for name in ("ROWS_A_TURN", "TURN_CYCLES") if name in macros}
-    staged = "KEPT" in macros
-    loads = LINES if staged else (*LINES, "PASS")
-    hints = [{"X_LINES": x, "Y_LINES": y} for x in loads for y in LINES]
-    for spread in spreads(shape, gpu, staged):
-        for lines in hints if "X_LINES" in macros else [{}]:
-            made: Launch = replace(launch, **spread.launch(**lines, **turns))
-            yield described(spread, lines), replace(fixed, launches=(*fixed.launches[:-1], made))
+    stagger = {name: macros[name] for name in ("STAGGER_GROUP", "STAGGER_CYCLES") if name in macros}
+    in_shared = "REGISTER_VECTORS" in macros
+    loads = POLICIES if in_shared else (*POLICIES, "NO_ALLOCATE")
+    hints = [{"X_CACHE": x, "Y_CACHE": y} for x in loads for y in POLICIES]
+    for layout in layouts(shape, gpu, in_shared):
+        for policies in hints if "X_CACHE" in macros else [{}]:
+            made: Launch = replace(launch, **layout.launch(**policies, **stagger))
+            yield described(layout, policies), replace(fixed, launches=(*fixed.launches[:-1], made))
 
 
-def described(spread: Spread, lines: dict[str, str]) -> str:
-    kept = f", {spread.kept} kept, {spread.blocks} blocks an SM" if spread.staged else ""
-    told = "".join(f", {name} {value}" for name, value in lines.items())
-    return f"{spread.threads} threads x {spread.vectors}, cluster of {spread.cluster}{kept}{told}"
+def described(layout: RowLayout, policies: dict[str, str]) -> str:
+    kept = f", {layout.register_vectors} kept, {layout.blocks} blocks an SM" if layout.in_shared else ""
+    told = "".join(f", {name} {value}" for name, value in policies.items())
+    return f"{layout.threads} threads x {layout.vectors}, cluster of {layout.cluster}{kept}{told}"
 
 
 def spills(build: Build) -> bool:

@@ -1,5 +1,5 @@
 // a1: the baseline of the residual block: one launch adds, h = x + r, and the best RMSNorm reads h again.
-// Ledger 20N a row in float32: x, r and h once each, then h and y.
+// Bytes moved: 20N a row in float32: x, r and h once each, then h and y.
 // Limits: those of the RMSNorm; arrays aligned to 16 bytes. h is rounded to its type, and the norm is that of the
 // rounded h, as where a model adds in its own type.
 // Bound by: DRAM, twice.

@@ -1,7 +1,7 @@
 // a2: both in one launch: h goes out as soon as it is known and stays in registers for the norm, one barrier in all;
 // long rows are split over a cluster of blocks.
-// Ledger 16N a row in float32: the second read of h is gone.
-// Cache lines as in n7, by the sizes of x, r, h and y together.
+// Bytes moved: 16N a row in float32: the second read of h is gone.
+// Cache policies as in n7, by the sizes of x, r, h and y together.
 // Limits: N <= 262144; arrays aligned to 16 bytes; clusters need sm_90. The norm is that of the rounded h, as in a1.
 // Bound by: DRAM.
 #include "../common/row.cuh"
@@ -12,15 +12,15 @@ extern "C" __global__ void ROW_KERNEL
 add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const Element* __restrict__ w,
            Element* __restrict__ h, Element* __restrict__ y, int N, float eps) {
     cluster_arrive();  // this block runs: others may write into its shared memory once all have arrived
-    Place at;
+    Position at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     auto inside = [&](int k) { return k < FULL || at.vector(k) < vectors; };
     Vector hs[VECTORS], rs[VECTORS], ws[VECTORS];
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
-        hs[k] = inside(k) ? load<X_LINES>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
-        rs[k] = inside(k) ? load<X_LINES>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
+        hs[k] = inside(k) ? load<X_CACHE>(x + offset + at.vector(k) * WIDTH) : filled(0.0f);
+        rs[k] = inside(k) ? load<X_CACHE>(r + offset + at.vector(k) * WIDTH) : filled(0.0f);
     }
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {  // on its way before h is stored
@@ -36,7 +36,7 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] += b[j];
         hs[k] = pack(v);
-        if (inside(k)) store<Y_LINES>(h + offset + at.vector(k) * WIDTH, hs[k]);
+        if (inside(k)) store<Y_CACHE>(h + offset + at.vector(k) * WIDTH, hs[k]);
         unpack(hs[k], v);  // as it was stored
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) sum += v[j] * v[j];
@@ -50,6 +50,6 @@ add_rms_a2(const Element* __restrict__ x, const Element* __restrict__ r, const E
         unpack(ws[k], g);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) v[j] = v[j] * scale * g[j];
-        store<Y_LINES>(y + offset + at.vector(k) * WIDTH, pack(v));
+        store<Y_CACHE>(y + offset + at.vector(k) * WIDTH, pack(v));
     }
 }

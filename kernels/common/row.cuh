@@ -14,7 +14,7 @@ __host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 
 constexpr int REGISTERS = 65536 / (THREADS * BLOCKS);  // of an SM (sm_80 and newer), for each thread
 constexpr int ROW_WARPS = THREADS / WARP;
 constexpr int PARTIALS = ROW_WARPS * CLUSTER;  // one for each warp of the row
-constexpr int PLACES = power_of_two(PARTIALS);  // those past the partials hold the identity
+constexpr int PADDED = power_of_two(PARTIALS);  // those past the partials hold the identity
 
 #if CLUSTER > 1
 #define ROW_KERNEL __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
@@ -34,13 +34,13 @@ __device__ __forceinline__ void cluster_wait() {
 }
 
 // Where this thread stands: its row, and the number of its k-th vector in it.
-struct Place {
+struct Position {
     long long row;
     int lane;
     int warp;
     int rank;
 
-    __device__ __forceinline__ Place()
+    __device__ __forceinline__ Position()
         : row(blockIdx.x / CLUSTER), lane(threadIdx.x % WARP), warp(threadIdx.x / WARP), rank(blockIdx.x % CLUSTER) {}
 
     __device__ __forceinline__ int vector(int k) const {
@@ -48,10 +48,10 @@ struct Place {
     }
 };
 
-// Hands the value of each warp to every block of the row, where all can read it after row_barrier(). Slot is volatile
-// float in a build with volatile shared arrays.
+// Publishes the value of each warp to every block of the row, where all can read it after row_barrier(). Slot is
+// volatile float in a build with volatile shared arrays.
 template <typename Slot>
-__device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float value) {
+__device__ __forceinline__ void publish(Slot* partial, const Position& at, float value) {
     if constexpr (CLUSTER == 1) {
         if (at.lane == 0) partial[at.warp] = value;
     } else if (at.lane < CLUSTER) {  // all lanes hold the value: one for each block
@@ -63,11 +63,11 @@ __device__ __forceinline__ void hand_over(Slot* partial, const Place& at, float 
     }
 }
 
-// Puts the identity into the places past the partials.
+// Pads the partials with the identity.
 template <typename Slot>
-__device__ __forceinline__ void fill_up(Slot* partial, float identity) {
-    int place = PARTIALS + static_cast<int>(threadIdx.x);
-    if (PARTIALS < PLACES && place < PLACES) partial[place] = identity;  // the first condition spares code
+__device__ __forceinline__ void pad_partials(Slot* partial, float identity) {
+    int i = PARTIALS + static_cast<int>(threadIdx.x);
+    if (PARTIALS < PADDED && i < PADDED) partial[i] = identity;  // the first condition spares code
 }
 
 __device__ __forceinline__ void row_barrier() {
@@ -100,17 +100,17 @@ __device__ __forceinline__ float in_thread(Value value) {
 // Partials that a lane takes at a time: a wide load and a tree of operations take less time than the shuffles that they
 // replace, but they need registers, and long rows have something else to do meanwhile.
 constexpr int WIDE = 8;
-constexpr int NARROW = PLACES <= WARP ? 1 : 2;
+constexpr int NARROW = PADDED <= WARP ? 1 : 2;
 
-// Reduces value(i) over the places of all partials, for every lane, which takes EACH that lie side by side at a time.
+// Reduces value(i) over all partials, padded, for every lane, which takes EACH that lie side by side at a time.
 template <typename Op, int EACH, typename Value>
-__device__ __forceinline__ float over_partials(int lane, Value value) {
-    constexpr int OWN = PLACES < EACH ? PLACES : EACH;
-    constexpr int LANES = PLACES / OWN < WARP ? PLACES / OWN : WARP;  // that take different ones
+__device__ __forceinline__ float reduce_partials(int lane, Value value) {
+    constexpr int OWN = PADDED < EACH ? PADDED : EACH;
+    constexpr int LANES = PADDED / OWN < WARP ? PADDED / OWN : WARP;  // that take different ones
     int first = lane % LANES * OWN;
     float v = in_thread<Op, OWN>([&](int i) { return value(first + i); });
 #pragma unroll
-    for (int round = LANES * OWN; round < PLACES; round += LANES * OWN) {
+    for (int round = LANES * OWN; round < PADDED; round += LANES * OWN) {
         v = Op::of(v, in_thread<Op, OWN>([&](int i) { return value(round + first + i); }));
     }
 #pragma unroll
@@ -120,29 +120,29 @@ __device__ __forceinline__ float over_partials(int lane, Value value) {
 
 // Sum over the row, for every thread. Called once a launch; where CLUSTER > 1 after one cluster_arrive().
 template <int EACH>
-__device__ __forceinline__ float row_sum(float v, const Place& at) {
-    __shared__ __align__(16) float partial[PLACES];  // read in loads of 16 bytes
+__device__ __forceinline__ float row_sum(float v, const Position& at) {
+    __shared__ __align__(16) float partial[PADDED];  // read in loads of 16 bytes
     v = warp_sum(v);
-    fill_up(partial, 0.0f);
+    pad_partials(partial, 0.0f);
     cluster_wait();  // all blocks of the cluster run, and have shared memory to write into
-    hand_over(partial, at, v);
+    publish(partial, at, v);
     row_barrier();
-    return over_partials<Sum, EACH>(at.lane, [&](int i) { return partial[i]; });
+    return reduce_partials<Sum, EACH>(at.lane, [&](int i) { return partial[i]; });
 }
 
 // Maximum and sum of exponentials over the row, from those of each warp, for every thread. Called as row_sum().
 template <int EACH>
-__device__ __forceinline__ MaxSum row_merge(MaxSum v, const Place& at) {
-    __shared__ __align__(16) float maximum[PLACES];
-    __shared__ float sum[PLACES];
-    fill_up(maximum, EMPTY.m);
-    fill_up(sum, EMPTY.s);
+__device__ __forceinline__ MaxSum row_merge(MaxSum v, const Position& at) {
+    __shared__ __align__(16) float maximum[PADDED];
+    __shared__ float sum[PADDED];
+    pad_partials(maximum, EMPTY.m);
+    pad_partials(sum, EMPTY.s);
     cluster_wait();  // as in row_sum()
-    hand_over(maximum, at, v.m);
-    hand_over(sum, at, v.s);
+    publish(maximum, at, v.m);
+    publish(sum, at, v.s);
     row_barrier();
-    float m = over_partials<Maximum, EACH>(at.lane, [&](int i) { return maximum[i]; });
+    float m = reduce_partials<Maximum, EACH>(at.lane, [&](int i) { return maximum[i]; });
     // As few as can be, each of which takes an exponential.
-    float s = over_partials<Sum, NARROW>(at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
+    float s = reduce_partials<Sum, NARROW>(at.lane, [&](int i) { return sum[i] * __expf(maximum[i] - m); });
     return {m, s};
 }

@@ -85,31 +85,31 @@ __device__ __forceinline__ Vector filled(float value) {
     return pack(all);
 }
 
-// What becomes of the cache lines that an access touches. Accesses of less than 16 bytes are PLAIN, whatever is asked.
-enum Lines {
-    PLAIN,  // as usual
-    STAY,   // the last to be evicted from L2
-    PASS,   // not kept in L1: loads only
+// Cache policy of an access. Accesses of less than 16 bytes are DEFAULT, whatever is asked.
+enum CachePolicy {
+    DEFAULT,  // no hint
+    EVICT_LAST,   // the last to be evicted from L2
+    NO_ALLOCATE,   // not kept in L1: loads only
 };
 
-__device__ __forceinline__ unsigned long long stay_in_l2() {
+__device__ __forceinline__ unsigned long long evict_last() {
     unsigned long long policy;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
 // One access of VECTOR_BYTES at a multiple of them. The inputs are read-only for the whole launch (.nc).
-template <Lines LINES = PLAIN>
+template <CachePolicy POLICY = DEFAULT>
 __device__ __forceinline__ Vector load(const Element* from) {
     Vector v;
-    if constexpr (VECTOR_BYTES == 16 && LINES == PASS) {
+    if constexpr (VECTOR_BYTES == 16 && POLICY == NO_ALLOCATE) {
         asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
             : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
             : "l"(from));
-    } else if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
+    } else if constexpr (VECTOR_BYTES == 16 && POLICY == EVICT_LAST) {
         asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
             : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-            : "l"(from), "l"(stay_in_l2()));
+            : "l"(from), "l"(evict_last()));
     } else if constexpr (VECTOR_BYTES == 16) {
         uint4 w = __ldg(reinterpret_cast<const uint4*>(from));
         v.word[0] = w.x, v.word[1] = w.y, v.word[2] = w.z, v.word[3] = w.w;
@@ -124,12 +124,12 @@ __device__ __forceinline__ Vector load(const Element* from) {
     return v;
 }
 
-template <Lines LINES = PLAIN>
+template <CachePolicy POLICY = DEFAULT>
 __device__ __forceinline__ void store(Element* to, const Vector& v) {
-    static_assert(LINES != PASS, "PASS is for loads");
-    if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
+    static_assert(POLICY != NO_ALLOCATE, "NO_ALLOCATE is for loads");
+    if constexpr (VECTOR_BYTES == 16 && POLICY == EVICT_LAST) {
         asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(v.word[0]),
-                     "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]), "l"(stay_in_l2())
+                     "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]), "l"(evict_last())
                      : "memory");
     } else if constexpr (VECTOR_BYTES == 16) {
         *reinterpret_cast<uint4*>(to) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
@@ -144,13 +144,13 @@ __device__ __forceinline__ void store(Element* to, const Vector& v) {
 
 // Starts one such access from global to shared memory; finish_copies() waits for all of this thread's. A thread
 // reads back what it copied itself, so that no barrier is needed. Those of 16 bytes never use L1
-// (.cg), so PASS is PLAIN here.
-template <Lines LINES = PLAIN>
+// (.cg), so NO_ALLOCATE is DEFAULT here.
+template <CachePolicy POLICY = DEFAULT>
 __device__ __forceinline__ void start_copy(Vector* to, const Element* from) {
     unsigned there = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (VECTOR_BYTES == 16 && LINES == STAY) {
+    if constexpr (VECTOR_BYTES == 16 && POLICY == EVICT_LAST) {
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(there), "l"(from),
-                     "l"(stay_in_l2())
+                     "l"(evict_last())
                      : "memory");
     } else if constexpr (VECTOR_BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from) : "memory");

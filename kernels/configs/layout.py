@@ -1,7 +1,7 @@
-"""How a row is spread over the threads of a block, or of a cluster of blocks: what a tuned launch is compiled for.
+"""How a row is laid out over the threads of a block, or of a cluster of blocks: what a launch is compiled for.
 
-The macros are those that common/row.cuh takes. Which spread is the fastest was found by measuring (scripts/tune.py);
-the functions here turn that into rules from width, rows, type and gpu.
+The macros are those that common/row.cuh takes. Which layout is the fastest was found by measuring (scripts/tune.py);
+the functions here turn that into rules from width, rows, type and GPU.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pytest_roofline.hardware.limits import CLUSTERS, MAX_THREADS
-
 from pytest_roofline import Shape
 from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.hardware.gpus import Gpu
+from pytest_roofline.hardware.limits import CLUSTERS, MAX_THREADS
 
 WARP = 32
 VECTOR = 16  # bytes of the widest access
@@ -27,11 +26,11 @@ LONG_CHUNK = 96 * 1024  # bytes of a row in a block, beyond which at most two bl
 
 
 @dataclass(frozen=True)
-class Spread:
+class RowLayout:
     """A row as ``vectors`` vectors of ``width`` elements in each of ``threads`` threads of ``cluster`` blocks.
 
-    ``full`` vectors are there in every thread whatever the row's end. ``kept`` of them wait in registers and the rest
-    in shared memory, where ``staged``; else all are in registers. ``blocks`` shall fit an SM at once.
+    ``full`` vectors are there in every thread whatever the row's end. Where ``in_shared``, ``register_vectors`` of them
+    wait in registers and the rest in shared memory; else all are in registers. ``blocks`` shall fit an SM at once.
     """
 
     dtype: str
@@ -40,8 +39,8 @@ class Spread:
     vectors: int
     full: int
     cluster: int = 1
-    kept: int = 0
-    staged: bool = False
+    register_vectors: int = 0
+    in_shared: bool = False
     blocks: int = 1
 
     @property
@@ -56,7 +55,9 @@ class Spread:
     @property
     def shared(self) -> int:
         """Bytes of dynamic shared memory of a block; a vector there takes at least a word."""
-        return (self.vectors - self.kept) * self.threads * max(4, self.vector_bytes) if self.staged else 0
+        return (
+            (self.vectors - self.register_vectors) * self.threads * max(4, self.vector_bytes) if self.in_shared else 0
+        )
 
     def launch(self, **macros: object) -> dict[str, Any]:
         """What to replace of a launch; ``macros`` are more of them."""
@@ -68,7 +69,7 @@ class Spread:
             "FULL": self.full,
             "CLUSTER": self.cluster,
             "BLOCKS": self.blocks,
-            **({"KEPT": self.kept} if self.staged else {}),
+            **({"REGISTER_VECTORS": self.register_vectors} if self.in_shared else {}),
             **macros,
         }
         return {
@@ -76,7 +77,7 @@ class Spread:
             "grid": blocks_a_row(self.cluster),
             "cluster": self.cluster,
             "vector": self.vector_bytes,
-            "unrolled": None if self.staged else self.vectors * self.width,
+            "unrolled": None if self.in_shared else self.vectors * self.width,
             "shared": self.shared,
             "defines": tuple((name, str(value)) for name, value in named.items()),
         }
@@ -105,7 +106,9 @@ def few_rows(shape: Shape, gpu: Gpu) -> bool:
     return FEW * gpu.sms >= shape.M
 
 
-def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1) -> Spread:
+def in_registers(
+    shape: Shape, thread_bytes: int, most_bytes: int, thread_step: int = WARP, cluster: int = 1
+) -> RowLayout:
     """A row in registers, about ``thread_bytes`` of it a thread, in blocks of a multiple of ``thread_step`` threads.
 
     Where a block has not threads enough they hold more, and beyond ``most_bytes`` the row is split over a cluster.
@@ -117,33 +120,38 @@ def in_registers(shape: Shape, thread_bytes: int, most_bytes: int, thread_step: 
     vectors = -(-groups // threads)
     if vectors * size > most_bytes and cluster < CLUSTERS[-1]:
         return in_registers(shape, thread_bytes, most_bytes, thread_step, 2 * cluster)
-    return Spread(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
+    return RowLayout(shape.dtype, width, threads, vectors, shape.N // (width * cluster * threads), cluster)
 
 
 def in_shared(
-    shape: Shape, gpu: Gpu, most_kept: int, middle: tuple[int, int], registers: tuple[int, int] = (0, 0)
-) -> Spread:
-    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the gpu.
+    shape: Shape, gpu: Gpu, most_register_vectors: int, middle: tuple[int, int], registers: tuple[int, int] = (0, 0)
+) -> RowLayout:
+    """A row in shared memory, split over a cluster where it is too long, or where rows are too few for the GPU.
 
-    ``most_kept`` vectors of a thread may wait in registers instead, where one more block fits an SM for it. ``middle``
-    is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. A kept vector
-    takes the first of ``registers`` of a thread, which has the second beside them. What no cluster holds comes out as
-    the largest one: the launch is refused.
+    ``most_register_vectors`` of a thread may wait in registers instead, where one more block fits an SM for it.
+    ``middle`` is the number of threads and the blocks wanted on an SM where a block holds 48 to 96 KiB of the row. A
+    vector in registers takes the first of ``registers`` of a thread, which has the second beside them. What no cluster
+    holds comes out as the largest one: the launch is refused.
     """
-    spreads = [_staged(shape, gpu, most_kept, middle, registers, cluster) for cluster in CLUSTERS]
+    layouts = [_in_cluster(shape, gpu, most_register_vectors, middle, registers, cluster) for cluster in CLUSTERS]
     if not gpu.has_clusters:  # a whole row has to fit, however tightly
-        return spreads[0] if spreads[0].blocks else replace(spreads[-1], blocks=1)
-    fitting = [one for one in spreads if one.blocks and one.chunk <= CHUNK]
+        return layouts[0] if layouts[0].blocks else replace(layouts[-1], blocks=1)
+    fitting = [one for one in layouts if one.blocks and one.chunk <= CHUNK]
     if not fitting:
-        return replace(spreads[-1], blocks=1)
-    # Few rows: blocks enough for the gpu, unless a part of a row is too small to be worth it.
+        return replace(layouts[-1], blocks=1)
+    # Few rows: blocks enough for the GPU, unless a part of a row is too small to be worth it.
     enough = [one for one in fitting if shape.M * one.cluster > FEW * gpu.sms or one.chunk < CHUNK // 4]
     return enough[0] if enough else fitting[-1]
 
 
-def _staged(
-    shape: Shape, gpu: Gpu, most_kept: int, middle: tuple[int, int], registers: tuple[int, int], cluster: int
-) -> Spread:
+def _in_cluster(
+    shape: Shape,
+    gpu: Gpu,
+    most_register_vectors: int,
+    middle: tuple[int, int],
+    registers: tuple[int, int],
+    cluster: int,
+) -> RowLayout:
     """A row in the shared memory of so many blocks; ``blocks`` is 0 where it does not fit."""
     width = width_of(shape)
     groups = shape.N // width
@@ -158,15 +166,15 @@ def _staged(
         threads, wanted = min(threads, 512), max(1, wanted // 2)
     threads = min(threads, -(-chunk // WARP) * WARP)
     vectors = -(-chunk // threads)
-    spread = Spread(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, staged=True)
+    layout = RowLayout(shape.dtype, width, threads, vectors, groups // (cluster * threads), cluster, in_shared=True)
     warps = threads // WARP * cluster
-    partials = 8 * 2 ** (warps - 1).bit_length()  # two floats for each place of row.cuh, a power of two of them
+    partials = 8 * 2 ** (warps - 1).bit_length()  # two floats for each warp, padded to a power of two as in row.cuh
     each, beside = registers
     for blocks in range(wanted, 0, -1):
         share = gpu.shared_per_sm // blocks // GRANULE * GRANULE
         fits = min(share - RESERVED, gpu.shared_per_block_optin) - partials
-        for kept in range(min(most_kept, vectors - 1) + 1):
+        for kept in range(min(most_register_vectors, vectors - 1) + 1):
             held = kept == 0 or kept * each + beside <= gpu.registers_per_sm // (blocks * threads)
             if held and (vectors - kept) * threads * size <= fits:
-                return replace(spread, kept=kept, blocks=blocks)
-    return replace(spread, blocks=0)
+                return replace(layout, register_vectors=kept, blocks=blocks)
+    return replace(layout, blocks=0)

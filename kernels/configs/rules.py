@@ -1,7 +1,7 @@
 """How variants from n5 and s5 on are launched: what each is compiled for at a shape on a GPU, and which to use there.
 
-Every rule is from width, rows, type and gpu alone. The numbers are from sweeps on an H200, of the kind that
-scripts/tune.py does; on other gpus they are a guess.
+Every rule is from width, rows, type and GPU alone. The numbers are from sweeps on an H200, of the kind that
+scripts/tune.py does; on other GPUs they are a guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pytest_roofline.hardware.dtypes import dtype_of
 from pytest_roofline.hardware.gpus import Gpu
 from pytest_roofline.hardware.limits import MAX_THREADS
 
-from .layout import LONG_CHUNK, VECTOR, WARP, Spread, few_rows, in_registers, in_shared, width_of
+from .layout import LONG_CHUNK, VECTOR, WARP, RowLayout, few_rows, in_registers, in_shared, width_of
 
 BLOCK_COLUMNS = 8192  # of a row that the registers of one block hold
 CLUSTER_COLUMNS = 2**19  # of a row that the shared memory of a cluster of 16 blocks holds, in vectors of any width
@@ -22,14 +22,14 @@ CLUSTER_REGISTER_COLUMNS = 2**18  # of a row of which a cluster of 16 blocks hol
 CLUSTER_ROWS = (2**31 - 1) // 16  # a grid has at most 2^31 - 1 blocks, 16 of them for a row
 MOST_BYTES = 128  # of a row that a thread holds in registers
 N8_REGISTERS = {"float32": 40, "float16": 45, "bfloat16": 45}  # that a thread of n8 has beside kept vectors
-N8_KEPT = 4  # vectors that a thread of n8 keeps at most
-N8_PASS = 4  # vectors in shared memory of which n8 takes the sum at a time
+N8_REGISTER_VECTORS = 4  # vectors that a thread of n8 keeps at most
+N8_SUM_VECTORS = 4  # vectors in shared memory of which n8 takes the sum at a time
 OTHER_REGISTERS = 22  # that a thread of s8 and s9 has beside its part of the row
 MOST_BYTES_OF_EACH = 64  # of each of three arrays; half of it in narrow vectors, which spill from sm_100 on
 FULL_L2 = 0.75  # share of the L2 cache that x and y may take before anything has to be kept in it
 FAR_BEYOND_L2 = 3  # times the L2 cache, from which what is read is kept in it too
 HOPELESS = 12  # times the L2 cache, from which what is written is not kept any more
-ROOMY_BLOCK = 896  # threads up to which a2 may have any number of warps; beyond, to fill up their partials would spill
+ROOMY_BLOCK = 896  # threads up to which a2 may have any number of warps; beyond, to pad their partials would spill
 ALL_THREADS_ROW = 64 * 1024  # bytes of a row up to which n8 gives it 1024 threads
 SHORT_SOFTMAX_ROW = 8 * 1024  # bytes of a row up to which s6 and s7 give it few threads
 
@@ -75,7 +75,7 @@ def for_width(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     return {"defines": (("VECTORS", str(vectors)), ("FULL", str(shape.N // across))), "unrolled": 4 * vectors}
 
 
-def in_block(shape: Shape, gpu: Gpu, softmax: bool = False) -> Spread:
+def in_block(shape: Shape, gpu: Gpu, softmax: bool = False) -> RowLayout:
     """n6, n7, s6, s7: in the registers of one block."""
     return in_registers(shape, thread_bytes(shape, gpu, softmax), MOST_BYTES, thread_step(shape, gpu))
 
@@ -90,126 +90,131 @@ def softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     return in_block(shape, gpu, softmax=True).launch()
 
 
-def lines(shape: Shape, gpu: Gpu, each_way: int = 1) -> dict[str, str]:
-    """What becomes of the cache lines of inputs and outputs: ``each_way`` arrays like x are read and as many written.
+def cache_policy(shape: Shape, gpu: Gpu, each_way: int = 1) -> dict[str, str]:
+    """Cache policies of inputs and outputs: ``each_way`` arrays like x are read and as many written.
 
-    Nothing is asked for up to three quarters of the L2 cache. Up to all of it inputs, which are read once, are kept out
-    of L1. Beyond it outputs stay in L2; where inputs alone take over three times the L2 cache they stay too; and over
-    twelve times only they do, for next to nothing of an output could stay.
+    The default up to three quarters of the L2 cache. Up to all of it inputs, which are read once, are not allocated
+    in L1. Beyond it outputs are evicted last from L2; where inputs alone take over three times the L2 cache they are
+    too; and over twelve times only they are, for next to nothing of an output could stay.
     """
     read = each_way * x_nbytes(shape)
     if 2 * read <= gpu.l2_bytes:
-        return {"X_LINES": "PLAIN" if leaves_room_in_l2(shape, gpu, each_way) else "PASS", "Y_LINES": "PLAIN"}
+        return {
+            "X_CACHE": "DEFAULT" if leaves_room_in_l2(shape, gpu, each_way) else "NO_ALLOCATE",
+            "Y_CACHE": "DEFAULT",
+        }
     far, hopeless = read > FAR_BEYOND_L2 * gpu.l2_bytes, read > HOPELESS * gpu.l2_bytes
-    return {"X_LINES": "STAY" if far else "PLAIN", "Y_LINES": "PLAIN" if hopeless else "STAY"}
+    return {"X_CACHE": "EVICT_LAST" if far else "DEFAULT", "Y_CACHE": "DEFAULT" if hopeless else "EVICT_LAST"}
 
 
-def long_lines(shape: Shape, gpu: Gpu) -> dict[str, str]:
+def long_cache_policy(shape: Shape, gpu: Gpu) -> dict[str, str]:
     """The same of n8, s8 and s9, but x stays in L2 wherever something is asked for: found by measuring."""
-    made = lines(shape, gpu)
-    return made if leaves_room_in_l2(shape, gpu) else made | {"X_LINES": "STAY"}
+    made = cache_policy(shape, gpu)
+    return made if leaves_room_in_l2(shape, gpu) else made | {"X_CACHE": "EVICT_LAST"}
 
 
-def kept_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
-    """n7: as n6, with a say in what the caches keep."""
-    return in_block(shape, gpu).launch(**lines(shape, gpu))
+def cached_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
+    """n7: as n6, with a cache policy."""
+    return in_block(shape, gpu).launch(**cache_policy(shape, gpu))
 
 
-def kept_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
-    """s7: as s6, with a say in what the caches keep."""
-    return in_block(shape, gpu, softmax=True).launch(**lines(shape, gpu))
+def cached_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
+    """s7: as s6, with a cache policy."""
+    return in_block(shape, gpu, softmax=True).launch(**cache_policy(shape, gpu))
 
 
-def long_spread(shape: Shape, gpu: Gpu, softmax: bool) -> Spread:
+def long_layout(shape: Shape, gpu: Gpu, softmax: bool) -> RowLayout:
     """n8, s8, s9: in shared memory, over as many blocks as it takes.
 
     n8 takes its sum in whole passes where a block holds much of a row, but for whole 16-bit rows, which are faster as
     they are. A 16-bit vector of a softmax that waits in registers is eight floats there, so only one of them does,
-    unless all rows are on the gpu at once and registers hold all of them.
+    unless all rows are on the GPU at once and registers hold all of them.
     """
     if not softmax:
         middle = (1024, 2) if row_nbytes(shape) <= ALL_THREADS_ROW else (384, 4)
-        spread = in_shared(shape, gpu, N8_KEPT, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
-        whole = shape.dtype != "float32" and spread.cluster == 1
-        return spread if whole or spread.chunk <= LONG_CHUNK else in_whole_passes(spread)
+        layout = in_shared(shape, gpu, N8_REGISTER_VECTORS, middle, registers=(VECTOR // 4, N8_REGISTERS[shape.dtype]))
+        whole = shape.dtype != "float32" and layout.cluster == 1
+        return layout if whole or layout.chunk <= LONG_CHUNK else in_whole_passes(layout)
     if shape.dtype == "float32":
         return in_shared(shape, gpu, 6, (256, 4))
-    spread = in_shared(shape, gpu, 1, (512, 3))
-    registers = gpu.registers_per_sm // (spread.threads * spread.blocks)
-    fits = spread.shared <= gpu.shared_per_block_optin and at_once(shape, gpu, spread)
-    held = fits and spread.vectors * spread.width + OTHER_REGISTERS <= registers
-    return replace(spread, kept=spread.vectors) if held else spread
+    layout = in_shared(shape, gpu, 1, (512, 3))
+    registers = gpu.registers_per_sm // (layout.threads * layout.blocks)
+    fits = layout.shared <= gpu.shared_per_block_optin and at_once(shape, gpu, layout)
+    held = fits and layout.vectors * layout.width + OTHER_REGISTERS <= registers
+    return replace(layout, register_vectors=layout.vectors) if held else layout
 
 
-def in_whole_passes(spread: Spread) -> Spread:
+def in_whole_passes(layout: RowLayout) -> RowLayout:
     """n8: with so many vectors kept that those left are a multiple of what its sum takes at a time.
 
-    Unless more are kept already, so that blocks fit. A thread has at least 64 registers here, enough for N8_PASS.
+    Unless more are kept already, so that blocks fit. A thread has at least 64 registers here, enough for them.
     """
-    return replace(spread, kept=max(spread.kept, spread.vectors % N8_PASS or N8_PASS))
+    return replace(
+        layout, register_vectors=max(layout.register_vectors, layout.vectors % N8_SUM_VECTORS or N8_SUM_VECTORS)
+    )
 
 
-def at_once(shape: Shape, gpu: Gpu, spread: Spread) -> bool:
-    """Whether all rows are on the gpu at once."""
-    return shape.M * spread.cluster <= gpu.sms * spread.blocks
+def at_once(shape: Shape, gpu: Gpu, layout: RowLayout) -> bool:
+    """Whether all rows are on the GPU at once."""
+    return shape.M * layout.cluster <= gpu.sms * layout.blocks
 
 
 def long_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """n8."""
-    spread, made = long_spread(shape, gpu, softmax=False), long_lines(shape, gpu)
-    if spread.threads * spread.blocks == gpu.threads_per_sm:  # a full SM has no registers left to say more
-        made["Y_LINES"] = "PLAIN"
-    return spread.launch(**made)
+    layout, made = long_layout(shape, gpu, softmax=False), long_cache_policy(shape, gpu)
+    if layout.threads * layout.blocks == gpu.threads_per_sm:  # a full SM has no registers left to say more
+        made["Y_CACHE"] = "DEFAULT"
+    return layout.launch(**made)
 
 
 def long_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """s8."""
-    return long_spread(shape, gpu, softmax=True).launch(**long_lines(shape, gpu))
+    return long_layout(shape, gpu, softmax=True).launch(**long_cache_policy(shape, gpu))
 
 
-def rows_a_turn(shape: Shape, gpu: Gpu, spread: Spread) -> int:
-    """s9: rows that have their turn together, on about half of the SMs, which is enough for DRAM; else all rows."""
-    rows = max(1, gpu.sms // (2 * spread.cluster))
-    return rows if rows < shape.M and at_once(shape, gpu, spread) else shape.M
+def stagger_group(shape: Shape, gpu: Gpu, layout: RowLayout) -> int:
+    """s9: rows that begin together, on about half of the SMs, which is enough for DRAM; else all rows."""
+    rows = max(1, gpu.sms // (2 * layout.cluster))
+    return rows if rows < shape.M and at_once(shape, gpu, layout) else shape.M
 
 
-def softmax_row_in_turn(shape: Shape, gpu: Gpu) -> dict[str, Any]:
-    """s9: a turn lasts as long as DRAM takes for its rows at its peak, in cycles of the highest SM clock."""
-    spread = long_spread(shape, gpu, softmax=True)
-    rows = rows_a_turn(shape, gpu, spread)
+def staggered_softmax_row(shape: Shape, gpu: Gpu) -> dict[str, Any]:
+    """s9: STAGGER_CYCLES are what DRAM at its peak takes for the rows of a group, in cycles of the highest SM clock."""
+    layout = long_layout(shape, gpu, softmax=True)
+    rows = stagger_group(shape, gpu, layout)
     cycles = round(rows * row_nbytes(shape) / (1e9 * gpu.peak_gbs) * 1e6 * gpu.sm_clock_mhz)
     if rows == shape.M:
-        rows, cycles = 1, 0  # no turns, and one build for any number of rows
-    turns = {"ROWS_A_TURN": rows, "TURN_CYCLES": cycles}
-    return spread.launch(**long_lines(shape, gpu), **turns)
+        rows, cycles = 1, 0  # all at once, and one build for any number of rows
+    stagger = {"STAGGER_GROUP": rows, "STAGGER_CYCLES": cycles}
+    return layout.launch(**long_cache_policy(shape, gpu), **stagger)
 
 
 def added(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """The first launch of a1: no row in registers, so a loop of any length."""
-    spread = in_registers(shape, 32, most_bytes=2**40)
-    named = {"ELEMENT": spread.dtype, "WIDTH": spread.width, "THREADS": spread.threads}
-    return spread.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in named.items())}
+    layout = in_registers(shape, 32, most_bytes=2**40)
+    named = {"ELEMENT": layout.dtype, "WIDTH": layout.width, "THREADS": layout.threads}
+    return layout.launch() | {"unrolled": None, "defines": tuple((name, str(value)) for name, value in named.items())}
 
 
 def normed(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """The second launch of a1: the best RMSNorm, n7 or n8."""
     if shape.N <= BLOCK_COLUMNS:
-        return {"kernel": "rms_n7", "source": "rmsnorm/n7_keep.cu"} | kept_row(shape, gpu)
+        return {"kernel": "rms_n7", "source": "rmsnorm/n7_cache_policy.cu"} | cached_row(shape, gpu)
     return {"kernel": "rms_n8", "source": "rmsnorm/n8_cluster.cu"} | long_row(shape, gpu)
 
 
-def fused_spread(shape: Shape, gpu: Gpu) -> Spread:
+def fused_layout(shape: Shape, gpu: Gpu) -> RowLayout:
     """a2: in registers, over as many blocks as it takes."""
     narrow = width_of(shape) * dtype_of(shape.dtype).itemsize < VECTOR
     most = MOST_BYTES_OF_EACH // 2 if narrow and gpu.has_clusters else MOST_BYTES_OF_EACH
     each = thread_bytes(shape, gpu)
-    spread = in_registers(shape, each, most, thread_step(shape, gpu))
-    return spread if spread.threads <= ROOMY_BLOCK else in_registers(shape, each, most, MAX_THREADS)
+    layout = in_registers(shape, each, most, thread_step(shape, gpu))
+    return layout if layout.threads <= ROOMY_BLOCK else in_registers(shape, each, most, MAX_THREADS)
 
 
 def fused(shape: Shape, gpu: Gpu) -> dict[str, Any]:
     """a2."""
-    return fused_spread(shape, gpu).launch(**lines(shape, gpu, each_way=2))
+    return fused_layout(shape, gpu).launch(**cache_policy(shape, gpu, each_way=2))
 
 
 def best_of(shape: Shape, gpu: Gpu, names: tuple[str, str, str, str], softmax: bool) -> tuple[str, str]:
@@ -222,12 +227,12 @@ def best_of(shape: Shape, gpu: Gpu, names: tuple[str, str, str, str], softmax: b
         takes = "at most" if name == few else "over"
         share = f"x and y take {takes} three quarters of the L2 cache of {gpu.name}"
         return name, f"a row fits the registers of a block, and {share}"
-    spread = long_spread(shape, gpu, softmax) if shape.N <= CLUSTER_COLUMNS else None
-    holds = spread and spread.shared <= gpu.shared_per_block_optin and (spread.cluster == 1 or gpu.has_clusters)
+    layout = long_layout(shape, gpu, softmax) if shape.N <= CLUSTER_COLUMNS else None
+    holds = layout and layout.shared <= gpu.shared_per_block_optin and (layout.cluster == 1 or gpu.has_clusters)
     holds = holds and shape.M <= CLUSTER_ROWS
     if holds or shape.dtype != "float32":  # 16 bits: nothing else runs it, and a refusal says what it needs
-        over = f"a cluster of {spread.cluster} blocks" if spread and spread.cluster > 1 else "a block"
-        where = "shared memory" if spread and spread.shared else "registers"
+        over = f"a cluster of {layout.cluster} blocks" if layout and layout.cluster > 1 else "a block"
+        where = "shared memory" if layout and layout.shared else "registers"
         return long, f"a row is too long for the registers of one block, and waits in the {where} of {over}, read once"
     what = "no cluster of blocks" if gpu.has_clusters else "no block"
     return any_length, f"{what} of {gpu.name} holds a row; this one reads it twice and runs any length"
@@ -239,14 +244,14 @@ def best_rmsnorm(shape: Shape, gpu: Gpu) -> tuple[str, str]:
 
 def best_softmax(shape: Shape, gpu: Gpu) -> tuple[str, str]:
     name, why = best_of(shape, gpu, ("s6", "s7", "s8", "s2"), softmax=True)
-    if name == "s8" and rows_a_turn(shape, gpu, long_spread(shape, gpu, softmax=True)) < shape.M:
-        return "s9", f"{why}; all rows are on the gpu at once, in turns"
+    if name == "s8" and stagger_group(shape, gpu, long_layout(shape, gpu, softmax=True)) < shape.M:
+        return "s9", f"{why}; all rows are on the GPU at once, and start staggered"
     return name, why
 
 
 def best_add_rmsnorm(shape: Shape, gpu: Gpu) -> tuple[str, str]:
     if shape.N > CLUSTER_REGISTER_COLUMNS:
         return "a1", "a row is too long for the registers of a cluster of blocks; RMSNorm reads h again"
-    if fused_spread(shape, gpu).cluster == 1 or gpu.has_clusters:
+    if fused_layout(shape, gpu).cluster == 1 or gpu.has_clusters:
         return "a2", "h stays in registers and is not read again"
     return "a1", f"a row is too long for the registers of a block, and {gpu.name} has no clusters of them"

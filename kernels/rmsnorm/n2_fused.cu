@@ -1,7 +1,7 @@
 // n2: both passes in one kernel; x is still read twice.
-// Against n1: one launch fewer and no rstd[M] in global memory. The ledger stays at 12N a row.
-// Why it is in the ladder: the second read comes while the row is still in the L2 cache, so DRAM may see 8N
-// only. Fusing alone saves nothing the ledger counts; whatever n2 gains, the cache gave.
+// Against n1: one launch fewer and no rstd[M] in global memory. The bytes moved stay at 12N a row.
+// Why it is in the suite: the second read comes while the row is still in the L2 cache, so DRAM may see 8N
+// only. Fusing alone saves none of the bytes moved; whatever n2 gains, the cache gave.
 // Bound by: L2 and DRAM together; how far, the reuse distance (rows in flight) tells.
 #include "../common/reduce.cuh"
 

@@ -1,7 +1,7 @@
 // n3: the row stays in registers between the two passes, 32 floats a thread. x crosses DRAM once: 8N a row.
 // Against n2: the second read of x is gone, whatever the cache does.
 // The array is indexed by constants in fully unrolled loops only. A running index (xs[n++]) would move it to
-// local memory, which is DRAM, and the point of the rung would be lost; the static tests hold that at 0 bytes.
+// local memory, which is DRAM, and the point of the variant would be lost; the static tests hold that at 0 bytes.
 // Limit: N <= 256 * 32 = 8192, the row has to fit the block's registers.
 // Bound by: DRAM, with 4-byte requests.
 #include "../common/reduce.cuh"

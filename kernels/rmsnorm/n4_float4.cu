@@ -1,5 +1,5 @@
 // n4: n3 with 128-bit loads and stores, 8 float4 a thread: the same payload in registers, a quarter of the
-// memory instructions. The ledger stays at 8N a row.
+// memory instructions. The bytes moved stay at 8N a row.
 // Why it should be faster: fewer instructions to issue and more bytes in flight for each; most where few
 // rows leave little else to hide latency behind.
 // Limits: N <= 8192, N % 4 == 0, x, w and y aligned to 16 bytes.

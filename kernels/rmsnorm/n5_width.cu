@@ -1,5 +1,5 @@
 // n5: n4 compiled for its width: VECTORS, the vectors a thread holds, is what N needs and not what the largest N would.
-// The ledger stays at 8N a row.
+// The bytes moved stay at 8N a row.
 // Why it should be faster: registers shrink with N, so that more blocks fit an SM, and the loops have no idle trips;
 // most where few rows leave little else to hide latency behind.
 // Limits: N <= 8192, N % 4 == 0, x, w and y aligned to 16 bytes.

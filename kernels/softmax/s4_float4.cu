@@ -1,6 +1,6 @@
 // s4: s3 with 128-bit loads and stores, 8 float4 a thread, and fewer exponentials: each group of four is
 // summarised around its own maximum first (4 exponentials), then merged (2): B + 2 for B elements against 2B.
-// The ledger stays at 8N a row.
+// The bytes moved stay at 8N a row.
 // Limits: N <= 8192, N % 4 == 0, x and y aligned to 16 bytes.
 // Bound by: exponentials still, 2.5 for each element; the chain of merges is a quarter as long as in s3.
 #include "../common/reduce.cuh"

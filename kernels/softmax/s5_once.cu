@@ -1,6 +1,6 @@
 // s5: s4 compiled for its width, with the maximum first: it is known before the first exponential, so that each
 // element needs one, kept in its register, where s4 needs 2.5. Two reductions instead of a merge of pairs.
-// The ledger stays at 8N a row.
+// The bytes moved stay at 8N a row.
 // Why it should be faster: the special-function units had most to do in s4.
 // Limits: N <= 8192, N % 4 == 0, x and y aligned to 16 bytes.
 // Bound by: DRAM; with few rows by four barriers.

@@ -5,10 +5,10 @@
 
 static_assert(CLUSTER == 1, "s6 and s7 do not arrive at the first barrier of a cluster");
 
-// READ and WRITTEN: what becomes of the cache lines of x and of y.
-template <Lines READ, Lines WRITTEN>
+// READ and WRITTEN: the cache policies of x and of y.
+template <CachePolicy READ, CachePolicy WRITTEN>
 __device__ __forceinline__ void softmax_row(const Element* x, Element* y, int N) {
-    Place at;
+    Position at;
     int vectors = N / WIDTH;
     long long offset = at.row * N;
     Vector xs[VECTORS];

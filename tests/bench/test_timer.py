@@ -17,7 +17,7 @@ from pytest_roofline.errors import TimerError
 
 
 class FakeClock:
-    """A clock that says whatever ``difference()`` says; marks are reached when the host waits for them."""
+    """A clock that says whatever ``difference()`` says; events are reached when the host waits for them."""
 
     def __init__(self, difference: Callable[[], float], reached: bool = False) -> None:
         self.difference, self.is_reached = difference, reached

@@ -244,7 +244,7 @@ def test_c69_the_notes_on_a_cap_are_no_figures() -> None:
     ],
 )
 def test_c28_98304_bytes_of_dynamic_shared_memory(name: str, blocks: int, limit: str) -> None:
-    """They fit after opting in from sm_80 on; on sm_75 the answer is 0 blocks and the gpu's limit."""
+    """They fit after opting in from sm_80 on; on sm_75 the answer is 0 blocks and the GPU's limit."""
     source = Source.of_text("probe.cu", PROBE)
     compiled = of_image(compile_source(source, gpu_named(name).arch))["_Z7mangledPf"]
     found = occupancy(compiled, 256, 98304, gpu_named(name))

@@ -127,7 +127,7 @@ def test_kernels_are_handed_out_to_be_called(kernels, device):
 
 
 def test_c28_dynamic_shared_memory_is_opted_in(device):
-    """98304 bytes of dynamic shared memory are opted in and run, or refused with the gpu's limit."""
+    """98304 bytes of dynamic shared memory are opted in and run, or refused with the GPU's limit."""
     from pytest_roofline.build.nvrtc import compile_source
     from pytest_roofline.build.source import Source
 

@@ -58,7 +58,7 @@ ROWS = {
     "c13-ragged-width": lambda: ordinary(columns=1004),
     "just-below-overflow": lambda: constant(3.0e17),
 }
-# Longer than one block of a small gpu holds: n8 splits these rows over a cluster of blocks.
+# Longer than one block of a small GPU holds: n8 splits these rows over a cluster of blocks.
 SPLIT = {
     "split-nan": lambda: ordinary_with({17: NAN}, LONG),
     "split-plus-inf": lambda: ordinary_with({17: INF}, LONG),

@@ -104,7 +104,7 @@ ROWS = {
     "c08-uniform-151936": lambda: constant(0.25, columns=151936),
     "c08-uniform-262144": lambda: constant(0.25, columns=262144),
 }
-# Longer than one block of a small gpu holds: s8 splits these rows over a cluster of blocks.
+# Longer than one block of a small GPU holds: s8 splits these rows over a cluster of blocks.
 SPLIT = {
     "c06-rising": lambda: rising(LONG),
     "late-peak": lambda: ordinary_with({LONG - 1: 40.0}, LONG),

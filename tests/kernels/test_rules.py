@@ -21,7 +21,7 @@ def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, s
     [
         (Shape(M=32, N=152064), 4, 1001),  # 4 rows of 608256 bytes at 4814 GB/s take 505 ns of 1980 MHz
         (Shape(M=32, N=152064, dtype="float16"), 4, 500),
-        (Shape(M=4, N=152064), 1, 0),  # all are one turn
+        (Shape(M=4, N=152064), 1, 0),  # all are one group
         (Shape(M=4096, N=152064), 1, 0),  # in waves
     ],
     ids=str,
@@ -29,7 +29,7 @@ def macros(suite: Suite, name: str, shape: Shape, on: Gpu = H200) -> dict[str, s
 def test_the_turns_of_s9(suite: Suite, shape: Shape, rows: int, cycles: int) -> None:
     """As many rows as half of the SMs take, for as long as DRAM takes to read them; none where that is all or waves."""
     found = macros(suite, "s9", shape)
-    assert (found["ROWS_A_TURN"], found["TURN_CYCLES"]) == (str(rows), str(cycles))
+    assert (found["STAGGER_GROUP"], found["STAGGER_CYCLES"]) == (str(rows), str(cycles))
     assert (suite.best("softmax", shape, H200).variant.name == "s9") == (cycles > 0)
 
 
@@ -55,9 +55,9 @@ def test_threads_of_a_row_in_registers(suite: Suite, name: str, shape: Shape, th
 
 
 def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
-    """A 16-bit softmax holds its row where all rows fit the gpu and a thread's part its registers, else one vector."""
+    """A 16-bit softmax holds its row where all rows fit the GPU and a thread's part its registers, else one vector."""
     held = {str(shape): macros(suite, "s9", shape) for shape in HELD}
-    assert {name: int(one["KEPT"]) == int(one["VECTORS"]) for name, one in held.items()} == {
+    assert {name: int(one["REGISTER_VECTORS"]) == int(one["VECTORS"]) for name, one in held.items()} == {
         "32x152064-float16": True,
         "32x152064": False,
         "300x30000-float16": False,
@@ -66,7 +66,7 @@ def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
     }
     for one in held.values():
         threads, blocks, vectors, width = (int(one[key]) for key in ("THREADS", "BLOCKS", "VECTORS", "WIDTH"))
-        assert int(one["KEPT"]) < vectors or vectors * width < 65536 // (threads * blocks)
+        assert int(one["REGISTER_VECTORS"]) < vectors or vectors * width < 65536 // (threads * blocks)
 
 
 @pytest.mark.parametrize(
@@ -89,27 +89,27 @@ def test_what_is_held_in_registers_fits_them(suite: Suite) -> None:
 def test_vectors_that_n8_keeps(suite: Suite, shape: Shape, on: str, vectors: int, kept: int) -> None:
     """Over 96 KiB a block leaves a multiple of four in shared memory, but of whole 16-bit rows or for want of room."""
     found = macros(suite, "n8", shape, gpu_named(on))
-    assert (found["VECTORS"], found["KEPT"]) == (str(vectors), str(kept))
+    assert (found["VECTORS"], found["REGISTER_VECTORS"]) == (str(vectors), str(kept))
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "x", "y"),
     [
-        ("n7", Shape(M=32, N=3584), "PLAIN", "PLAIN"),
-        ("n7", Shape(M=2048, N=3584), "PASS", "PLAIN"),
-        ("n7", Shape(M=8192, N=3584), "PLAIN", "STAY"),
-        ("n7", Shape(M=16384, N=3584), "STAY", "STAY"),
-        ("s7", Shape(M=114688, N=4096), "STAY", "PLAIN"),
-        ("s8", Shape(M=32, N=152064), "PLAIN", "PLAIN"),
-        ("s8", Shape(M=4096, N=32768), "STAY", "STAY"),
-        ("s8", Shape(M=4096, N=152064), "STAY", "PLAIN"),
-        ("n8", Shape(M=8192, N=16384), "STAY", "PLAIN"),  # a full SM
-        ("a2", Shape(M=2048, N=3584, dtype="bfloat16"), "PASS", "PLAIN"),
-        ("a2", Shape(M=2048, N=3584), "PLAIN", "STAY"),
-        ("a2", Shape(M=8192, N=3584), "STAY", "STAY"),
+        ("n7", Shape(M=32, N=3584), "DEFAULT", "DEFAULT"),
+        ("n7", Shape(M=2048, N=3584), "NO_ALLOCATE", "DEFAULT"),
+        ("n7", Shape(M=8192, N=3584), "DEFAULT", "EVICT_LAST"),
+        ("n7", Shape(M=16384, N=3584), "EVICT_LAST", "EVICT_LAST"),
+        ("s7", Shape(M=114688, N=4096), "EVICT_LAST", "DEFAULT"),
+        ("s8", Shape(M=32, N=152064), "DEFAULT", "DEFAULT"),
+        ("s8", Shape(M=4096, N=32768), "EVICT_LAST", "EVICT_LAST"),
+        ("s8", Shape(M=4096, N=152064), "EVICT_LAST", "DEFAULT"),
+        ("n8", Shape(M=8192, N=16384), "EVICT_LAST", "DEFAULT"),  # a full SM
+        ("a2", Shape(M=2048, N=3584, dtype="bfloat16"), "NO_ALLOCATE", "DEFAULT"),
+        ("a2", Shape(M=2048, N=3584), "DEFAULT", "EVICT_LAST"),
+        ("a2", Shape(M=8192, N=3584), "EVICT_LAST", "EVICT_LAST"),
     ],
 )
 def test_what_is_asked_of_the_caches(suite: Suite, name: str, shape: Shape, x: str, y: str) -> None:
     """By the size of the arrays against an L2 cache of 60 MiB."""
     found = macros(suite, name, shape)
-    assert (found["X_LINES"], found["Y_LINES"]) == (x, y)
+    assert (found["X_CACHE"], found["Y_CACHE"]) == (x, y)

@@ -26,7 +26,7 @@ from pytest_roofline.testing.mutants import Edit, Mutant
 # Headers as the first file that includes them names them.
 REDUCE, ROW, VECTOR = "reduce.cuh", "../common/row.cuh", "vector.cuh"
 NORM, SOFTMAX, LONG_SOFTMAX = "norm.cuh", "softmax.cuh", "long.cuh"
-SHAPE = Shape(M=8, N=1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, however the row is spread
+SHAPE = Shape(M=8, N=1000)  # 1000 = 3 * 256 + 232 leaves idle threads in the last trip, whatever the row layout
 H200 = gpu_named("h200")
 Answers = Callable[..., Any]  # the fixture of that name
 

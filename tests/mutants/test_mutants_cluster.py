@@ -64,10 +64,10 @@ WRONG_HANDS = [
     *(one("the-same-part-in-each-block", r, "rank(blockIdx.x % CLUSTER)", "rank(0)", ROW) for r in VARIANTS),
 ]
 MANY_WARPS = Shape(M=2, N=200000)  # of a row: at least 128, of which a lane takes several
-LANES = "PLACES / OWN < WARP ? PLACES / OWN : WARP"
+LANES = "PADDED / OWN < WARP ? PADDED / OWN : WARP"
 TOO_FEW = [
-    *(one("more-lanes-than-a-warp", r, LANES, "PLACES / OWN", ROW) for r in VARIANTS),
-    *(one("one-round", r, "round < PLACES;", "round < 0;", ROW) for r in VARIANTS),
+    *(one("more-lanes-than-a-warp", r, LANES, "PADDED / OWN", ROW) for r in VARIANTS),
+    *(one("one-round", r, "round < PADDED;", "round < 0;", ROW) for r in VARIANTS),
 ]
 SUMS = one("sums-not-rescaled", "s8", "sum[i] * __expf(maximum[i] - m)", "sum[i]", ROW)
 LAST_FACTOR = one("last-factor-dropped", "s8", "__fdividef(__expf(m - all.m), all.s)", "1.0f / all.s", LONG_SOFTMAX)
@@ -78,7 +78,7 @@ COPIES = [
 READ_TWICE = one(
     "x-read-twice",
     "n8",
-    "finish(k, staged[k * THREADS]);",
+    "finish(k, in_shared[k * THREADS]);",
     "if (inside(k)) finish(k, load(x + offset + at.vector(k) * WIDTH));",
 )
 ASYNC = 'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from) : "memory");'

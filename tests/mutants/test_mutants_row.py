@@ -35,15 +35,15 @@ BARRIERS = [
     Mutant("row-barrier", variant, ((ROW, "__syncthreads();", ";", None),), tool="racecheck")
     for variant in ("n6", "s6")
 ]
-FILL_SUM = "    fill_up(partial, 0.0f);\n"
-FILL_MAXIMUM = "    fill_up(maximum, EMPTY.m);\n"
-FILL_EXPONENTIALS = "    fill_up(sum, EMPTY.s);\n"
-NOT_FILLED = [one("places-not-filled", r, fill, "", ROW) for r, fill in (("n6", FILL_SUM), ("s6", FILL_MAXIMUM))]
-MILLION_FOR_SUM = one("places-of-a-million", "n6", FILL_SUM, FILL_SUM.replace("0.0f", "1e6f"), ROW)
-ONE_FOR_EXPONENTIALS = one("places-of-one", "s6", FILL_EXPONENTIALS, FILL_EXPONENTIALS.replace("EMPTY.s", "1.0f"), ROW)
-ZERO_FOR_MAXIMUM = one("places-of-zero", "s6", FILL_MAXIMUM, FILL_MAXIMUM.replace("EMPTY.m", "0.0f"), ROW)
+FILL_SUM = "    pad_partials(partial, 0.0f);\n"
+FILL_MAXIMUM = "    pad_partials(maximum, EMPTY.m);\n"
+FILL_EXPONENTIALS = "    pad_partials(sum, EMPTY.s);\n"
+NOT_FILLED = [one("padding-not-written", r, fill, "", ROW) for r, fill in (("n6", FILL_SUM), ("s6", FILL_MAXIMUM))]
+MILLION_FOR_SUM = one("padding-of-a-million", "n6", FILL_SUM, FILL_SUM.replace("0.0f", "1e6f"), ROW)
+ONE_FOR_EXPONENTIALS = one("padding-of-one", "s6", FILL_EXPONENTIALS, FILL_EXPONENTIALS.replace("EMPTY.s", "1.0f"), ROW)
+ZERO_FOR_MAXIMUM = one("padding-of-zero", "s6", FILL_MAXIMUM, FILL_MAXIMUM.replace("EMPTY.m", "0.0f"), ROW)
 WRONG_PLACES = [*NOT_FILLED, MILLION_FOR_SUM, ONE_FOR_EXPONENTIALS, ZERO_FOR_MAXIMUM]
-RAGGED_COLUMNS = 5000  # of few rows: 12 warps in n6 and 20 in s6, which leave places of 16 and 32 free
+RAGGED_COLUMNS = 5000  # of few rows: 12 warps in n6 and 20 in s6, padded to 16 and 32
 
 LOWEST, ZERO = "constexpr float LOWEST = -3.402823466e+38f;", "constexpr float LOWEST = 0.0f;"
 ZERO_IDENTITY = [
@@ -154,7 +154,7 @@ def test_the_second_schedule_finds_the_race_too(mutant, suite):
 
 @over(NOT_FILLED)
 def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(suite, mutant):
-    """12 and 20 warps leave places of 16 and 32 free, which lanes read all the same; 4 warps leave none."""
+    """12 and 20 warps are padded to 16 and 32, which lanes read all the same; 4 warps need no padding."""
     device = SimDevice("h200")
     for shape, kinds in ((SHAPE, set()), (Shape(M=4, N=RAGGED_COLUMNS), {"uninitialised"})):
         simulate(suite, mutant, shape, device)
@@ -162,7 +162,7 @@ def test_places_past_the_partials_that_nobody_fills_are_caught_as_uninitialised(
 
 
 def test_a_sum_is_filled_up_with_zeros(answers):
-    """Where 12 warps leave places free, what is in them is part of the sum; 4 warps leave none."""
+    """Where 12 warps are padded, the padding is part of the sum; 4 warps need none."""
     answers(MILLION_FOR_SUM, SHAPE)
     with pytest.raises(WrongAnswerError):
         answers(MILLION_FOR_SUM, Shape(M=4, N=RAGGED_COLUMNS))

@@ -44,7 +44,7 @@ ROUNDED_TWICE = Mutant(
     "exponentials-rounded-in-shared-memory",
     "s8",
     (
-        (LONG_SOFTMAX, "if (sizeof(Element) == 4) staged", "staged", None),
+        (LONG_SOFTMAX, "if (sizeof(Element) == 4) in_shared", "in_shared", None),
         (LONG_SOFTMAX, "v[j] = exp2_of((v[j] - m) * LOG2E + power);", "v[j] *= scale;", None),
     ),
 )
@@ -82,8 +82,8 @@ WRONG_SUMS = [
     one(
         "h-not-written-at-the-end-of-a-row",
         "a2",
-        "if (inside(k)) store<Y_LINES>(h +",
-        "if (k < FULL) store<Y_LINES>(h +",
+        "if (inside(k)) store<Y_CACHE>(h +",
+        "if (k < FULL) store<Y_CACHE>(h +",
     ),
     one("h-not-written", "a1", "store(h + offset + i * WIDTH, pack(a));", ""),
     *(

@@ -375,12 +375,12 @@ def test_c50_out_of_memory_is_a_skip_with_the_sizes(project):
         from pytest_roofline.errors import DeviceMemoryError
 
         def test_large():
-            raise DeviceMemoryError("allocating 80 GB: 10 of 24 GB are free on the gpu")
+            raise DeviceMemoryError("allocating 80 GB: 10 of 24 GB are free on the GPU")
         """
     )
     result = project.run("test_large.py")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the gpu"])
+    result.stdout.fnmatch_lines(["1 tests (*): allocating 80 GB: 10 of 24 GB are free on the GPU"])
 
 
 def test_warnings_of_the_simulator_are_shown(empty_project):

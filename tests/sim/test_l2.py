@@ -114,19 +114,19 @@ SAVED = json.loads(Path(__file__).with_name("h200_counters.json").read_text())
 PLAIN = ("n1", "n2", "n3", "n4", "s1", "s2", "s3", "s4")  # what later variants ask of the caches is not modelled
 
 
-def assert_agree(floor, counted, rows):
+def assert_agree(sol, counted, rows):
     """Modelled DRAM bytes against ncu's: from 8192 rows within 5 % (cold: reads; writes within 0.6N), else 0.6N."""
-    n = floor.facts.plan.shape.M * floor.facts.plan.shape.N
+    n = sol.facts.plan.shape.M * sol.facts.plan.shape.N
     if rows >= 8192:
         read = sum(one.dram_read for one in counted)
         written = sum(one.dram_written for one in counted)
-        if floor.state == "warm":
-            assert floor.dram.read + floor.dram.written == pytest.approx(read + written, rel=0.05)
+        if sol.state == "warm":
+            assert sol.dram.read + sol.dram.written == pytest.approx(read + written, rel=0.05)
         else:
-            assert floor.dram.read == pytest.approx(read, rel=0.05)
-            assert floor.dram.written == pytest.approx(written, abs=0.6 * n)
+            assert sol.dram.read == pytest.approx(read, rel=0.05)
+            assert sol.dram.written == pytest.approx(written, abs=0.6 * n)
         return
-    for launch, one in zip(floor.launches, counted, strict=True):
+    for launch, one in zip(sol.launches, counted, strict=True):
         assert launch.dram.read == pytest.approx(one.dram_read, abs=0.6 * n), launch.work.kernel
         assert launch.dram.written == pytest.approx(one.dram_written, abs=0.6 * n), launch.work.kernel
 

@@ -97,15 +97,15 @@ def test_a_split_row_is_read_and_written_once(counted, clusters, suite, name, sh
     assert set(found.values()) == {shape.M * shape.N * (4 if shape.dtype == "float32" else 2)}
 
 
-def test_rows_wait_for_their_turn_in_s9(clusters, suite):
-    """The wait of a row is its turn times the length of one: none in the first turn, or where one takes no time."""
+def test_rows_start_staggered_in_s9(clusters, suite):
+    """The wait of a row is its group's number times STAGGER_CYCLES: none in the first group, or where that is 0."""
     shape = Shape(M=8, N=20000)
     shipped = suite.variant("s9")
     (fixed,) = shipped.configured(shape, clusters.gpu)
 
     def executed(rows, cycles):
-        turns = {"ROWS_A_TURN": str(rows), "TURN_CYCLES": str(cycles)}
-        defines = tuple((name, turns.get(name, value)) for name, value in fixed.defines)
+        stagger = {"STAGGER_GROUP": str(rows), "STAGGER_CYCLES": str(cycles)}
+        defines = tuple((name, stagger.get(name, value)) for name, value in fixed.defines)
         variant = replace(shipped, launches=(replace(fixed, defines=defines),))
         run = Run(clusters, Build.of(Plan(Case(variant, shape, suite), clusters.gpu)))
         clusters.take_launches()
@@ -116,7 +116,7 @@ def test_rows_wait_for_their_turn_in_s9(clusters, suite):
 
     cycles = 6400
     without = executed(1, 0)
-    one = (executed(1, cycles) - without) / sum(range(8))  # instructions of a turn's wait
+    one = (executed(1, cycles) - without) / sum(range(8))  # instructions of a group's wait
     assert one > 0.01 * without
     for rows in (2, 3, 8):
         waited = executed(rows, cycles) - without
@@ -125,9 +125,9 @@ def test_rows_wait_for_their_turn_in_s9(clusters, suite):
 
 
 def test_waiting_is_no_work(clusters, suite):
-    """s9 at a shape of five turns: a few rows stand for all, whatever their turn, and move what those of s8 do."""
+    """s9 at a shape of five groups: a few rows stand for all, whatever their group, and move what those of s8 do."""
     shape = Shape(M=70, N=40000)
-    assert dict(built(suite, "s9", **shape.extents).plan.launches[0].defines)["ROWS_A_TURN"] == "16"
+    assert dict(built(suite, "s9", **shape.extents).plan.launches[0].defines)["STAGGER_GROUP"] == "16"
     try:
         (waiting,) = count(built(suite, "s9", **shape.extents)).works
     except NotCheckedError as error:

@@ -90,7 +90,7 @@ def test_barriers_limit_from_hopper_on(name: str, barriers: int, blocks: int, li
     ],
 )
 def test_a_block_that_can_not_run(name: str, threads: int, registers: int, dynamic: int, limit: str, said: str) -> None:
-    """0 blocks stand for an impossible launch, with the resource, what was asked and what the gpu has."""
+    """0 blocks stand for an impossible launch, with the resource, what was asked and what the GPU has."""
     found = occupancy(needs(registers), threads, dynamic, gpu_named(name))
     assert (found.blocks, found.warps, found.fraction, found.limited_by) == (0, 0, 0.0, limit)
     assert said in found.why
@@ -105,7 +105,7 @@ def test_grid_fill_of_2048_rows_on_an_rtx_4090(blocks: int, fill: float) -> None
 
 
 def test_every_launch_fits_every_gpu(suite: Suite, variant: Variant) -> None:
-    """Each kernel of the suite, as compiled for it, can run on each gpu of the table."""
+    """Each kernel of the suite, as compiled for it, can run on each GPU of the table."""
     for target in GPUS.values():
         for plan in specimens(suite, variant, target):
             for launch in Build.of(plan).launches:
@@ -113,7 +113,7 @@ def test_every_launch_fits_every_gpu(suite: Suite, variant: Variant) -> None:
 
 
 def test_the_driver_agrees(cuda_device, suite, variant):
-    """On a GPU the occupancy computed from ptxas's report and the gpu's limits is the driver's own answer."""
+    """On a GPU the occupancy computed from ptxas's report and the GPU's limits is the driver's own answer."""
     for plan in specimens(suite, variant, cuda_device.gpu):
         for launch in Build.of(plan).launches:
             planned = launch.planned

@@ -1,4 +1,4 @@
-"""What the compiler made of each kernel of the ladder, on every architecture in use."""
+"""What the compiler made of each kernel of the suite, on every architecture in use."""
 
 from pytest_roofline.testing import (  # noqa: F401
     test_global_accesses,

@@ -50,7 +50,7 @@ def test_against_racecheck_finds_variants_and_mutants_in_both_builds(script, shi
     assert max(clusters) > 1 or only in ("n6", "barrier")
 
 
-def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
+def test_tune_lays_a_row_out_in_every_way_over_the_whole_of_it(script, shipped):
     """All ways hold the row, the rule's is the first, and a kernel that asks nothing of the caches is not made to.
 
     What the rule of a long row says is a way itself: it can be found so.
@@ -69,7 +69,7 @@ def test_tune_spreads_a_row_in_every_way_over_the_whole_of_it(script, shipped):
             held = ("WIDTH", "THREADS", "VECTORS", "CLUSTER")
             width, threads, vectors, cluster = (int(macros[key]) for key in held)
             assert width * threads * vectors * cluster >= shape.N
-            assert ("X_LINES" in macros) == (name != "s6")
+            assert ("X_CACHE" in macros) == (name != "s6")
     for shape in (
         Shape(M=4096, N=65536),
         Shape(M=4096, N=61440),

@@ -115,7 +115,7 @@ class Stopwatch:
         self.device.launch(self._blocking, (1, 1, 1), (1, 1, 1), (np.int64(ns),), 0)
 
     def prepare(self, series: Series, state: str) -> Work:
-        """Queue what puts the gpu into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
+        """Queue what puts the GPU into ``state`` ("cold" or "warm") and keeps it busy; returns the work to time."""
         require_state(state)
         work = series()
         if state == "cold":

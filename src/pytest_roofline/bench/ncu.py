@@ -1,7 +1,7 @@
 """Memory traffic as the hardware counts it: each variant once more under ncu (Nsight Compute), in one child process.
 
 One pass and no replay (the metrics are few enough), ``--cache-control none`` and ``--clock-control none``: the caches
-are in the state that the variant's own launches and the flush before them leave, and no setting of the gpu changes.
+are in the state that the variant's own launches and the flush before them leave, and no setting of the GPU changes.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ..run.plan import PlannedArray
 from ..run.run import Run
 
 PAGE = 2**21  # bytes of a large page
-SPAN = 2**30  # bytes over which the places are spread, if the gpu has them to spare
+SPAN = 2**30  # bytes over which the places are spread, if the GPU has them to spare
 UNIT = 512  # bytes to which CUDA's own allocations are aligned at least
 PLACES = 128
 

@@ -57,7 +57,7 @@ def read(device: CudaDevice) -> Telemetry:
 
 def _read(pynvml: Any, handle: Any) -> Telemetry:
     def ask(function: str, *args: Any) -> Any:
-        with contextlib.suppress(pynvml.NVMLError):  # not supported on this gpu: None
+        with contextlib.suppress(pynvml.NVMLError):  # not supported on this GPU: None
             return getattr(pynvml, function)(*args)
         return None
 

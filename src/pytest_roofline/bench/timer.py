@@ -22,12 +22,12 @@ IQR_OF_SIGMA = 1.349
 
 
 class DeviceClock(Protocol):
-    """A device's clock: records marks in the order of the queued work."""
+    """A device's clock: records events in the order of the queued work."""
 
     def record(self) -> Any: ...
 
     def seconds(self, start: Any, end: Any) -> float:
-        """Wait until ``end`` is reached; seconds between the two marks."""
+        """Wait until ``end`` is reached; seconds between the two events."""
 
     def reached(self, mark: Any) -> bool: ...
 

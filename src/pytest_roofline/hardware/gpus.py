@@ -1,4 +1,4 @@
-"""Cards: what a roofline and an occupancy need to know of one, from the device's attributes or from a table.
+"""GPU models: what a roofline and an occupancy need to know of one, from the device's attributes or from a table.
 
 Bytes are bytes, MHz is 1e6 per second, GB/s is 1e9 bytes per second, MiB is 2**20 bytes.
 """
@@ -45,7 +45,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Gpu(Limits):
-    """One gpu. ``memory_clock_mhz`` is the clock that transfers twice a cycle, as the device attribute gives it.
+    """One GPU. ``memory_clock_mhz`` is the clock that transfers twice a cycle, as the device attribute gives it.
 
     ``sm_clock_mhz`` is the highest clock of the SMs that attribute or vendor names (boost). ``source`` says where the
     figures are from: "device attributes", or a citation.
@@ -118,7 +118,7 @@ def _gpu(name: str, arch: str, sms: int, sm_clock: float, clock: float, bus: int
     )
 
 
-# SMs, clocks of the SMs (boost, as the vendor's sheet has it too) and of the memory, bus and L2 are what the gpu's
+# SMs, clocks of the SMs (boost, as the vendor's sheet has it too) and of the memory, bus and L2 are what the GPU's
 # own attributes say (CUDA's deviceQuery sample prints them); the second half of each source is the vendor's bandwidth,
 # which clock and bus must give.
 GPUS = {

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel an SM holds at once, from ptxas's report and the gpu's limits.
+"""How many blocks of a kernel an SM holds at once, from ptxas's report and the GPU's limits.
 
 The rules are those of NVIDIA's occupancy calculator, cuda_occupancy.h of CUDA 12.9 (granularities, sub-partitions,
 barriers), and of the CUDA Programming Guide, appendix "Compute Capabilities" (limits an SM).

@@ -1,11 +1,11 @@
-"""DRAM traffic of a variant from what its blocks touch: a model of the gpu's L2 cache.
+"""DRAM traffic of a variant from what its blocks touch: a model of the GPU's L2 cache.
 
 Sets of ``WAYS`` lines, the least recently used pushed out; which set a line falls into is hashed. Where the cache is
 in two partitions, a line has its home in one of them, by hash, and whoever reads or writes it from an SM of the other
 leaves a copy there as well: data fills up to two places, and the cache holds less than its size. A read that neither
 the block's own partition nor the home can serve comes from DRAM; a written line goes there when its home pushes it out.
 
-Blocks run in the order of their numbers, as many at a time as the gpu holds, and those in flight advance together.
+Blocks run in the order of their numbers, as many at a time as the GPU holds, and those in flight advance together.
 Which partition an SM belongs to is hashed from the block's number: the same in each launch for blocks of the first
 wave, another later on. docs/model.md says how far the model is from what an H200's counters say.
 """

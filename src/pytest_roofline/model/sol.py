@@ -16,7 +16,7 @@ from .facts import Facts
 from .l2 import Dram, Sweep, dram
 from .work import Work
 
-# Assumed, for all gpus: the shortest launch of the suite that ncu saw on an H200 took 2.1 us (one block of sm_s1_max,
+# Assumed, for all GPUs: the shortest launch of the suite that ncu saw on an H200 took 2.1 us (one block of sm_s1_max,
 # warm; gpu__time_duration, driver 580.159.04).
 LAUNCH_SECONDS = 1.0e-6
 # Bytes a clock between L2 and one SM: the width of its port (Jia et al., "Dissecting the NVIDIA Volta GPU Architecture

@@ -29,7 +29,7 @@ from .machine.parameters import pack, read_and_written
 from .machine.run import run
 from .observe.findings import ERROR, Finding, Findings
 
-MAX_BYTES = 2**43  # of one allocation: no gpu has more
+MAX_BYTES = 2**43  # of one allocation: no GPU has more
 
 
 class SimKernel:
@@ -52,7 +52,7 @@ class SimKernel:
 
 
 class SimDevice:
-    """A device that executes PTX on the CPU, with the limits of a gpu or of the one of that name in the table.
+    """A device that executes PTX on the CPU, with the limits of a GPU or of the one of that name in the table.
 
     ``sparse_above`` is the size in bytes from which memory exists only where it is touched. ``reverse`` takes the
     second schedule: whatever its order changes depends on an order that no GPU promises.

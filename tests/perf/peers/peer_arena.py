@@ -1,4 +1,4 @@
-"""One shape, all contenders: checked, timed in turns with the plugin's stopwatch, and checked again.
+"""One shape, all contenders: checked, timed alternately with the plugin's stopwatch, and checked again.
 
 The turns are interleaved: in each run every contender takes one block of samples, in an order that rotates from run to
 run. Sample i of every block uses place i, the L2 is flushed before it, and the device is busy when it is queued.
@@ -113,7 +113,7 @@ class Arena:
             self.contenders += [self._variant(variant, variant.name) for variant in able]
 
     def compare(self) -> Row:
-        """Check, choose variants, time in turns, check again."""
+        """Check, choose variants, time alternately, check again."""
         self.contenders += [Contender(peer.name, lambda place: None, self.places.poison) for peer in PEERS]
         calls = {peer.name: peer.calls for peer in PEERS}
         for one in self.contenders:

@@ -42,7 +42,7 @@ def import_cupy() -> Any:
 
 
 def count() -> int:
-    """Usable CUDA devices; :class:`DeviceError` says why there is none (no driver, driver too old, no gpu)."""
+    """Usable CUDA devices; :class:`DeviceError` says why there is none (no driver, driver too old, no GPU)."""
     cupy = import_cupy()
     try:
         found = int(cupy.cuda.runtime.getDeviceCount())
@@ -61,7 +61,7 @@ def translated(what: str) -> Iterator[None]:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         free, total = cupy.cuda.runtime.memGetInfo()
-        raise DeviceMemoryError(f"{what}: {error}; {free} of {total} bytes are free on the gpu") from error
+        raise DeviceMemoryError(f"{what}: {error}; {free} of {total} bytes are free on the GPU") from error
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
         if error.status == OUT_OF_MEMORY:  # what an allocation without CuPy's pool raises
             raise DeviceMemoryError(f"{what}: {error}") from error
@@ -71,7 +71,7 @@ def translated(what: str) -> Iterator[None]:
 class CudaDevice:
     """CUDA device number ``index``, made current for this process.
 
-    Errors: :class:`DeviceError` without a driver or gpu.
+    Errors: :class:`DeviceError` without a driver or GPU.
     """
 
     evidence = MEASURED

@@ -29,10 +29,10 @@ def right(device, variant, shape, inputs=None) -> None:
         assert device.take_findings() == ()
 
 
-def laid_out(variant, spread, **macros):
+def laid_out(variant, layout, **macros):
     """The variant with its one launch compiled for another layout of a row."""
     (launch,) = variant.launches
-    return replace(variant, launches=(replace(launch, **spread.launch(**macros)),))
+    return replace(variant, launches=(replace(launch, **layout.launch(**macros)),))
 
 
 @pytest.fixture
@@ -44,12 +44,12 @@ def clustered(roofline_parts, device):
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", ["n6", "s6"])
 def test_c13_any_number_of_warps(device, suite, name, threads):
-    """A row of 3584 is right with any number of warps, also where their partial results leave places free."""
+    """A row of 3584 is right with any number of warps, also where their partial results are padded."""
     shape = Shape(M=3, N=COLUMNS)
     width = 4
     groups = COLUMNS // width
-    spread = Spread(shape.dtype, width, threads, -(-groups // threads), groups // threads)
-    variant = laid_out(fixed(suite, name, shape, device.gpu), spread)
+    layout = RowLayout(shape.dtype, width, threads, -(-groups // threads), groups // threads)
+    variant = laid_out(fixed(suite, name, shape, device.gpu), layout)
     assert dict(variant.launches[0].defines)["THREADS"] == str(threads)
     right(device, variant, shape)
 
@@ -59,14 +59,14 @@ ODD = [("n6", 1), ("n8", 1), ("n8", 2), ("a2", 1), ("a2", 2), ("s6", 1), ("s8", 
 
 
 @pytest.mark.parametrize(("name", "cluster"), ODD)
-def test_what_fills_the_places_of_missing_warps_counts_for_nothing(clustered, suite, name, cluster):
+def test_padding_of_the_partials_counts_for_nothing(clustered, suite, name, cluster):
     """Three warps a block: not beside a sum of tiny squares, nor a maximum of -2.45e5, nor in a row all -inf."""
     shape = Shape(M=3, N=THIRDS)
     variant = fixed(suite, name, shape, clustered.gpu)
     defines = dict(variant.launches[0].defines)
-    asked = {macro: defines[macro] for macro in ("X_LINES", "Y_LINES") if macro in defines}
-    spread = Spread("float32", 4, 96, 4 // cluster, 4 // cluster, cluster, staged="KEPT" in defines)
-    variant = laid_out(variant, spread, **asked)
+    asked = {macro: defines[macro] for macro in ("X_CACHE", "Y_CACHE") if macro in defines}
+    layout = RowLayout("float32", 4, 96, 4 // cluster, 4 // cluster, cluster, in_shared="REGISTER_VECTORS" in defines)
+    variant = laid_out(variant, layout, **asked)
     if variant.operator.name == "softmax":
         values = {"x": np.repeat(np.float32([-2.45e5, -np.inf, 1.5])[:, None], THIRDS, axis=1)}
     else:
@@ -77,7 +77,7 @@ def test_what_fills_the_places_of_missing_warps_counts_for_nothing(clustered, su
 def test_as_compiled_for_many_rows(clustered, suite, variant):
     """Each way in which a variant is compiled for the shapes that are timed is right, on two rows, or on a long one.
 
-    Many rows are spread otherwise than few: vectors kept in registers, what is asked of the caches, smaller clusters.
+    Many rows are laid out otherwise than few: vectors kept in registers, cache policies, smaller clusters.
     """
     for plan in specimens(suite, variant, clustered.gpu):
         shape = plan.shape.replace(M=2 if plan.shape.N <= LONG else 1)
@@ -85,17 +85,28 @@ def test_as_compiled_for_many_rows(clustered, suite, variant):
 
 
 def test_every_way_is_among_them(suite, clustered):
-    """The ways include rows wholly, partly and not in registers, clusters, turns, and all that the caches are asked."""
+    """The ways include rows wholly, partly and not in registers, clusters, staggered starts, and every cache policy."""
     found = {
         name: [dict(plan.launches[-1].defines) for plan in specimens(suite, suite.variant(name), clustered.gpu)]
         for name in ("n7", "s7", "n8", "s8", "s9", "a2")
     }
     long = [one for name in ("n8", "s8", "s9") for one in found[name]]
-    for macro, values in (("KEPT", "0 4"), ("X_LINES", "PLAIN STAY"), ("CLUSTER", "1 8"), ("WIDTH", "1 4 8")):
+    for macro, values in (
+        ("REGISTER_VECTORS", "0 4"),
+        ("X_CACHE", "DEFAULT EVICT_LAST"),
+        ("CLUSTER", "1 8"),
+        ("WIDTH", "1 4 8"),
+    ):
         assert {*values.split()} <= {one[macro] for one in long}, macro
     for name in ("n7", "s7"):
-        asked = {(one["X_LINES"], one["Y_LINES"]) for one in found[name]}
-        assert asked >= {("PLAIN", "PLAIN"), ("PASS", "PLAIN"), ("PLAIN", "STAY"), ("STAY", "STAY"), ("STAY", "PLAIN")}
-    assert {"PLAIN", "PASS", "STAY"} <= {one["X_LINES"] for one in found["a2"]}
-    assert any(one["KEPT"] == one["VECTORS"] != "1" for one in found["s8"])
-    assert {one["TURN_CYCLES"] != "0" for one in found["s9"]} == {True, False}
+        asked = {(one["X_CACHE"], one["Y_CACHE"]) for one in found[name]}
+        assert asked >= {
+            ("DEFAULT", "DEFAULT"),
+            ("NO_ALLOCATE", "DEFAULT"),
+            ("DEFAULT", "EVICT_LAST"),
+            ("EVICT_LAST", "EVICT_LAST"),
+            ("EVICT_LAST", "DEFAULT"),
+        }
+    assert {"DEFAULT", "NO_ALLOCATE", "EVICT_LAST"} <= {one["X_CACHE"] for one in found["a2"]}
+    assert any(one["REGISTER_VECTORS"] == one["VECTORS"] != "1" for one in found["s8"])
+    assert {one["STAGGER_CYCLES"] != "0" for one in found["s9"]} == {True, False}
