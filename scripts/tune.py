@@ -35,12 +35,12 @@ from pytest_roofline.run.static import check_resources
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "kernels"))
-from configs.layout import RESERVED, Spread, width_of  # noqa: E402 - beside the shipped suite, in no package
+from configs.layout import RESERVED, RowLayout, width_of  # noqa: E402 - beside the shipped suite, in no package
 
 DTYPES = ("float32", "float16", "bfloat16")
 THREADS = (64, 96, 128, 192, 224, 256, 384, 448, 512, 768, 1024)
-LINES = ("PLAIN", "STAY")  # as kernels/common/vector.cuh has them; PASS too for loads that are no asynchronous copies
-PASS = 4  # vectors that a pass over shared memory takes at a time: a multiple of them leaves no rest
+POLICIES = ("DEFAULT", "EVICT_LAST")  # as kernels/common/vector.cuh has them; NO_ALLOCATE too for plain loads
+SUM_VECTORS = 4  # vectors that a pass over shared memory takes at a time: a multiple of them leaves no rest
 MOST_HELD = 20  # vectors of a thread that are all kept in registers
 IDLE = 1.15  # times the vectors of a row that all threads together may hold
 FEW, MANY = 5, 31  # samples

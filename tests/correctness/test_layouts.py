@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from configs.layout import Spread
+from configs.layout import RowLayout
 from specimens import fixed, specimens
 
 from pytest_roofline import Shape
