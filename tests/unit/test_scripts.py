@@ -132,7 +132,7 @@ def test_readme_tables_are_of_the_saved_run_and_the_suite(script, shipped, tmp_p
         "datetime": "2026-12-01T00:00:00",
     }
     (tmp_path / "0002_h200.json").write_text(json.dumps(run))
-    names = ("suite", "hardware", "headline", "main results", "all results", "predictions", "peers")
+    names = ("suite", "hardware", "headline", "main results", "all results", "predictions", "notes", "keys", "peers")
     text = "\n".join(f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in names)
     filled = tables["filled"]
     monkeypatch.setitem(filled.__globals__, "BASELINE", tmp_path / "0002_h200.json")
