@@ -160,7 +160,7 @@ def ci_run(tmp_path: Path, readme: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    for name in ("ruff", "mypy"):
+    for name in ("ruff", "mypy", "lint-imports"):
         script = tmp_path / ".venv" / "bin" / name
         script.write_text(f'#!/bin/sh\necho "{name} $*"\n')
         script.chmod(0o755)
@@ -170,11 +170,11 @@ def ci_run(tmp_path: Path, readme: str) -> subprocess.CompletedProcess[str]:
 
 @needs_bash
 def test_ci_run_runs_the_readme_command(tmp_path: Path) -> None:
-    """.ci/run runs the marked block of README.md in the clone's root, no other block, then lint, format and types."""
+    """.ci/run runs the marked block of README.md in the clone's root, no other block, then lint, format, imports and types."""
     done = ci_run(tmp_path, BLOCK.format(command="echo here && pwd"))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[-5:] == ["here", str(tmp_path), "ruff check .", "ruff format --check .", "mypy "]
+    assert lines[-6:] == ["here", str(tmp_path), "ruff check .", "ruff format --check .", "lint-imports ", "mypy "]
     assert "another block" not in done.stdout
 
 
