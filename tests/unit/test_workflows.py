@@ -170,7 +170,7 @@ def ci_run(tmp_path: Path, readme: str) -> subprocess.CompletedProcess[str]:
 
 @needs_bash
 def test_ci_run_runs_the_readme_command(tmp_path: Path) -> None:
-    """.ci/run runs the marked block of README.md in the clone's root, no other block, then lint, format, imports and types."""
+    """.ci/run runs the marked block of README.md in the clone's root, then lint, format, imports and types."""
     done = ci_run(tmp_path, BLOCK.format(command="echo here && pwd"))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
