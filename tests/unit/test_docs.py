@@ -1,4 +1,4 @@
-"""docs/simulator.md says what is there."""
+"""docs and CONTRIBUTING.md say what is there."""
 
 from __future__ import annotations
 
@@ -22,5 +22,24 @@ def test_every_kind_and_every_module_is_explained():
     """Each kind of finding has a row, and each module of the simulator is named."""
     kinds = re.findall(r"^\| (\w+) \| ", TEXT, re.MULTILINE)
     assert {BARRIER, CONVERGENCE, MEMORY, RACE, STEPS, TRAP, UNINITIALISED} <= {*kinds}
-    modules = {path.stem for path in (ROOT / "src" / "pytest_roofline" / "sim").glob("*.py")} - {"__init__", "errors"}
-    assert modules <= {*re.findall(r"`(\w+)`", TEXT)} | {"special"}
+    modules = {path.stem for path in (ROOT / "src" / "pytest_roofline" / "sim").rglob("*.py")} - {"__init__", "errors"}
+    assert modules <= {*re.findall(r"`(\w+)`", TEXT)}
+
+
+def test_every_room_is_explained():
+    """CONTRIBUTING.md names each room of the package, and nothing as a room that is not there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = {path.parent.name for path in (ROOT / "src" / "pytest_roofline").glob("*/__init__.py")}
+    table = re.search(r"^\| room of .*?\n\n", text, re.DOTALL | re.MULTILINE)
+    assert {*re.findall(r"^\| `(\w+)`", table[0], re.MULTILINE)} == rooms
+
+
+def test_every_command_and_option_of_the_docs_is_there():
+    """Options and sub-commands that the documents name are those of the plugin and of the command line."""
+    texts = [path.read_text(encoding="utf-8") for path in (*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md")]
+    named = {option for text in texts for option in re.findall(r"--roofline-[a-z-]+[a-z]", text)}
+    known = set(re.findall(r"--roofline-[a-z-]+[a-z]", (ROOT / "src/pytest_roofline/plugin/options.py").read_text()))
+    assert named <= known
+    commands = {name for text in texts for name in re.findall(r"pytest-roofline ([a-z]+) ", text)}
+    assert commands <= {"run", "best", "traffic", "gate"}
+    assert len(commands) > 2
