@@ -170,12 +170,11 @@ def ci_run(tmp_path: Path, readme: str) -> subprocess.CompletedProcess[str]:
 
 @needs_bash
 def test_ci_run_runs_the_readme_command(tmp_path: Path) -> None:
-    """.ci/run runs the marked block of README.md in the clone's root, no other block, then lint, format, types and imports."""
+    """.ci/run runs README.md's marked block in the clone's root, no other, then lint, format, imports and types."""
     done = ci_run(tmp_path, BLOCK.format(command="echo here && pwd"))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    said = ["ruff check .", "ruff format --check .", "mypy ", "lint-imports "]
-    assert lines[-6:] == ["here", str(tmp_path), *said]
+    assert lines[-6:] == ["here", str(tmp_path), "ruff check .", "ruff format --check .", "lint-imports ", "mypy "]
     assert "another block" not in done.stdout
 
 
