@@ -251,7 +251,7 @@ def test_an_unsigned_offset_is_caught_past_2_32_elements(mutant, suite, device):
 
 def wraps(mutant, suite, device, past, error, told):
     """The mutant alone is wrong at a shape of over ``past`` elements; the simulator raises ``error``."""
-    shape = Shape(M=past // 8192 + 9, N=8192)
+    shape = Shape(M=past // 1024 + 9, N=1024)
     assert max(past, TILE_ABOVE) < shape.M * shape.N
     shipped, broken = Build.of(mutant.plan(suite, device.gpu, shape)), mutant.build(suite, device.gpu, shape)
     if device.evidence == SIMULATED:

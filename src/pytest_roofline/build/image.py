@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ..errors import CompileError
@@ -14,6 +14,12 @@ from .ptx.reader import parse
 from .ptx.syntax import Function, Module
 
 GLOBAL_MEMORY = "global memory"
+
+
+@lru_cache(maxsize=128)
+def _read(ptx: str) -> Module:
+    """The same module for the same text: an image that comes from the cache again is not read, nor translated, anew."""
+    return parse(ptx)
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Image:
     @cached_property
     def module(self) -> Module:
         """The PTX, read."""
-        return parse(self.ptx)
+        return _read(self.ptx)
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels, as in PTX."""
