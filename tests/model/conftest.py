@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from pytest_roofline.hardware.gpus import Gpu, gpu_named
 from pytest_roofline.run.build import Build
 from pytest_roofline.run.case import Case
 from pytest_roofline.run.plan import Plan
+
+sys.path.append(str(Path(__file__).parent))  # for the module beside the tests
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pytest_roofline.bench import ncu as counters
 from pytest_roofline.bench.ncu import Counters
 from pytest_roofline.errors import CountersError
 from pytest_roofline.hardware.gpus import gpu_named
-from pytest_roofline.model.l2 import LINE, Cache, Dram, Sweep, whole_grid
+from pytest_roofline.model.l2 import LINE, Dram, Geometry, Sweep, traffic, whole_grid
 from pytest_roofline.model.models import Models
 from pytest_roofline.run.case import Case
 from pytest_roofline.run.device import POISON
@@ -32,51 +32,39 @@ def rows(blocks, nlines, write=False, start=0, shared=False):
     return Touch(every, first, first + LINE * nlines, write)
 
 
-def small(partitions=1):
-    return Cache(ROOM * LINE * partitions, partitions, ways=ROOM, others=0)
+def small(*sweeps, partitions=1):
+    """The traffic of launches, one after the other, with a small cache."""
+    return list(traffic(sweeps, Geometry(sets=1, partitions=partitions, ways=ROOM)))
 
 
 def test_a_second_sweep_over_more_than_fits_misses_every_line():
     """Least recently used keeps nothing of a sequence one line longer than itself, and all of one that fits."""
     for blocks, again in ((ROOM + 1, ROOM + 1), (ROOM, 0)):
-        cache, sweep = small(), Sweep((rows(blocks, 1),), blocks, in_flight=1)
-        assert cache.run(sweep) == Dram(blocks * LINE, 0)
-        assert cache.run(sweep, 1) == Dram(again * LINE, 0)
+        sweep = Sweep((rows(blocks, 1),), blocks, in_flight=1)
+        assert small(sweep, sweep) == [Dram(blocks * LINE, 0), Dram(again * LINE, 0)]
 
 
 def test_a_repeated_read_is_free_while_all_in_flight_fit():
     """A block reads its row twice: from DRAM twice only if the rows of all blocks in flight exceed the cache."""
     row = rows(32, 2)
     for in_flight, reads in ((4, 1), (5, 2)):
-        assert small().run(Sweep((row, row), 32, in_flight)).read >= reads * 32 * 2 * LINE * 0.9
-    assert small().run(Sweep((row, row), 32, 4)).read == 32 * 2 * LINE
+        (moved,) = small(Sweep((row, row), 32, in_flight))
+        assert moved.read >= reads * 32 * 2 * LINE * 0.9
+    assert small(Sweep((row, row), 32, 4)) == [Dram(32 * 2 * LINE, 0)]
 
 
 def test_writes_reach_dram_when_they_are_pushed_out():
     """What is still in the cache at the end was not written; warm, as much of the run before is pushed out instead."""
-    cache, sweep = small(), Sweep((rows(100, 1, write=True),), 100, in_flight=1)
-    assert cache.run(sweep) == Dram(0, (100 - ROOM) * LINE)
-    assert cache.run(sweep, 1) == Dram(0, 100 * LINE)
+    sweep = Sweep((rows(100, 1, write=True),), 100, in_flight=1)
+    assert small(sweep, sweep) == [Dram(0, (100 - ROOM) * LINE), Dram(0, 100 * LINE)]
 
 
 def test_a_line_read_from_the_other_partition_takes_two_places():
-    """Of two partitions each keeps what its own SMs read: a line all of them read lies in both, and is read once."""
-    cache = small(partitions=2)
-    lines = ROOM // 2
-    everyone = Sweep((rows(64, lines, shared=True),), 64, in_flight=64)
-    assert cache.run(everyone) == Dram(lines * LINE, 0)
-    assert sum(len(content) for content in cache.content) == 2 * lines
-
-
-def test_a_write_leaves_no_old_copy():
-    """A line written from one partition is not read in its old form in the other: the home alone has it to write."""
-    cache = small(partitions=2)
-    cache.access(0, own=0, home=1, write=False)
-    cache.access(0, own=1, home=1, write=True)
-    assert [dict(content) for content in cache.content] == [{0: False}, {0: True}]
-    cache.access(0, own=0, home=1, write=True)
-    assert [dict(content) for content in cache.content] == [{0: False}, {0: True}]
-    assert (cache.read, cache.written) == (1, 0)
+    """Of two partitions each keeps what its own SMs read: lines that all read must fit in each, and are read once."""
+    for lines, fit in ((ROOM, True), (ROOM + 1, False)):
+        everyone = Sweep((rows(64, lines, shared=True),), 64, in_flight=64)
+        first, again = small(everyone, everyone, partitions=2)
+        assert (first == Dram(lines * LINE, 0), again == Dram(0, 0)) == (fit, fit)
 
 
 def test_the_whole_grid_is_read_off_a_few_blocks():

@@ -60,7 +60,7 @@ def _by_unit(touched: Sequence[Touch], units: int, each: int) -> tuple[Touch, ..
             whole = whole_grid([part], units)
             if whole is None:
                 return None
-            found += [Touch(w.blocks * each + rank, w.first, w.end, w.write) for w in whole]
+            found += [even.spread(rank, each) for even in whole]
     return tuple(found)
 
 
