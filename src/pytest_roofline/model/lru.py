@@ -208,8 +208,8 @@ class Cache:
     def _count_others(self, distinct: Distinct, here: Array, begin: Array, unsure: Array, newer: Array) -> None:
         """Find whether the ``unsure`` are here, where that depends on what their sets see earlier in the chunk.
 
-        Whether a home is asked hangs on what was here, and what is here on which homes were asked: that is tried until
-        nothing changes. There is one solution, for each depends on earlier accesses alone.
+        Whether a home is asked hangs on what was here, and what is here on which homes were asked. So they begin as
+        here, and as long as some turn out to be gone, their homes are asked: that can push out more, and spare none.
         """
         sets, before, slots = distinct.sets[unsure], distinct.before[unsure], distinct.slot[unsure]
         every = np.flatnonzero(distinct.slot == np.arange(len(distinct.slot)))
@@ -222,14 +222,12 @@ class Cache:
         home[distinct.away[~distinct.write[distinct.away]]] = distinct.home_slots[~distinct.write[distinct.away]]
         asking = np.flatnonzero(home[unsure] >= 0)
         homes, times = home[unsure[asking]], distinct.first[unsure[asking]]
-        certain = begin[homes]
         while True:
             others = (mine & (begin[around][rows] < begin[slots][:, None])).sum(axis=1)
             found = newer + others < self.room
             if (found == here[unsure]).all():
                 return
             here[unsure] = found
-            begin[homes] = certain
             np.minimum.at(begin, homes[~found[asking]], times[~found[asking]])
 
     def _count_dram(self, distinct: Distinct, here: Array, begin: Array, asked: Array) -> None:
