@@ -19,6 +19,7 @@ from pytest_roofline.model.kept import Folder
 from pytest_roofline.model.l2 import LINE, Dram, Geometry, Sweep, dram, traffic, whole_grid
 from pytest_roofline.model.models import Models
 from pytest_roofline.model.spans import EvenTouch
+from pytest_roofline.model.work import union_bytes
 from pytest_roofline.run.case import Case
 from pytest_roofline.sim.observe.traffic import Touch
 
@@ -113,6 +114,18 @@ def test_many_accesses(seed: int, partitions: int) -> None:
     assert list(traffic(sweeps, geometry)) == l2_by_line.traffic(sweeps, geometry)
 
 
+@pytest.mark.parametrize("others", range(8, 48, 4))
+def test_the_last_of_repeated_accesses_counts(others: int) -> None:
+    """Lines written twice, with others written in between, age from the second time on, in both partitions."""
+    twice, between = even(16, 0, LINE, LINE, True), even(16, 2**20, LINE, LINE, True)
+    new = even(others, 2**21, LINE, LINE, False)
+    # Blocks of the second wave have another partition in each launch: they ask the home.
+    sweeps = [Sweep((twice, between, twice), 16, 8), Sweep((new,), others, 8), Sweep((twice,), 16, 8)]
+    for sets in range(4, 24):
+        geometry = Geometry(sets, partitions=2, ways=3)
+        assert list(traffic(sweeps, geometry)) == l2_by_line.traffic(sweeps, geometry)
+
+
 @pytest.mark.parametrize("name", ["h200", "rtx4090"])
 @pytest.mark.parametrize("variant", ["n1", "n4", "s1", "s9", "a2"])
 def test_the_shipped_suite(
@@ -197,3 +210,36 @@ def test_even_touches_say_what_their_arrays_say() -> None:
         assert (one.first == one.start + one.stride * every).all()
         assert (one.end == one.first + one.size).all()
     assert found.spread(1, 4).figures == (10, 1, 4, 500, 96, 32, True)
+
+
+EVEN = st.builds(
+    even,
+    st.integers(1, 5),
+    st.integers(0, 120),
+    st.sampled_from((0, 4, 8, 32, 40)),
+    st.integers(1, 40),
+    st.just(False),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(touched=st.lists(EVEN, max_size=5))
+def test_distinct_bytes(touched: list[EvenTouch]) -> None:
+    """Bytes that blocks and accesses share count once, by the figures of even touches and by their arrays."""
+    pieces = [range(first, end) for one in touched for first, end in zip(one.first, one.end, strict=True)]
+    want = len({byte for piece in pieces for byte in piece})
+    plain = [Touch(one.blocks, one.first, one.end, one.write) for one in touched]
+    assert union_bytes(touched) == union_bytes(plain) == want
+    assert spans.even_bytes(touched) in (want, None)
+
+
+def test_rows_of_several_arrays_are_counted_by_their_figures() -> None:
+    """Rows in pieces, of two arrays beside each other, with weights that all blocks share: no array is looked at."""
+    row, x, y, weights = 96, 0, 96 * 8, 4000
+    touched = [even(8, base + at, row, 32, False) for base in (x, y) for at in (0, 32, 64)]
+    touched += [even(8, weights, 0, 96, False), even(8, x + 16, row, 32, False)]
+    assert spans.even_bytes(touched) == 2 * 8 * 96 + 96
+    assert spans.even_bytes([*touched, even(8, x, 2 * row, 32, False)]) is None
+    assert spans.even_bytes([even(8, 0, 32, 48, False)]) is None
+    assert spans.even_bytes([even(8, 0, -32, 16, False)]) is None
+    assert spans.even_bytes([*touched[:2], Touch(*((np.array([3]),) * 3), False)]) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +40,43 @@ class EvenTouch(Touch):
         return replace(self, blocks=blocks, rank=self.rank * apart + rank, apart=self.apart * apart)
 
 
+def even_bytes(touched: Iterable[Touch]) -> int | None:
+    """Distinct bytes that even touches touch together; None where they are not even, or overlap from block to block."""
+    alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for one in touched:
+        if not isinstance(one, EvenTouch) or one.stride < 0:
+            return None
+        count, stride = (len(one.blocks), one.stride) if one.stride else (1, 0)
+        alike.setdefault((count, stride), []).append((one.start, one.start + one.size))
+    total, regions = 0, []
+    for (count, stride), pieces in alike.items():
+        for first, end, size in _groups(sorted(pieces), stride):
+            if count > 1 and end - first > stride:
+                return None
+            total += count * size
+            regions.append((first, end + (count - 1) * stride))
+    regions.sort()
+    return total if all(one[1] <= other[0] for one, other in pairwise(regions)) else None
+
+
+def _groups(pieces: list[tuple[int, int]], longest: int) -> Iterator[tuple[int, int, int]]:
+    """Sorted pieces of memory in groups of up to ``longest`` bytes: first, end, and bytes touched."""
+    first, reached, size = pieces[0][0], pieces[0][0], 0
+    for start, end in pieces:
+        if start > reached and end - first > longest:
+            yield first, reached, size
+            first, reached, size = start, start, 0
+        size += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    yield first, reached, size
+
+
 @dataclass(eq=False)
 class Span:
     """The lines of one access of each block: those of ``blocks[n]`` from ``first[n]`` to ``last[n]``.
 
     ``numbers`` are those of its lines, block after block; ``each`` is how many lines a block has, None where blocks
-    differ. ``alone``: no line is in it twice, or in another span.
+    differ. ``alone``: no line is in it twice, or in another span that is alone.
     """
 
     blocks: Array
@@ -131,7 +163,6 @@ class Numbering:
         self.start = min((int(span.first.min()) for span in spans), default=0)
         self.table = np.zeros(max((int(span.last.max()) + 1 for span in spans), default=0) - self.start, np.int32)
         self.count = 0
-        self.upto: list[Array] = []  # the end of the numbers of the lines that each span was the first to have
         found = [placed(np.zeros(0, np.int64))]
         some, many = [], 0
         for span in spans:
@@ -149,18 +180,13 @@ class Numbering:
         lines = [span.lines() for span in spans]
         ends = np.cumsum([len(one) for one in lines])
         places = np.concatenate(lines) - self.start
-        before = self.count
         numbers, new = self._add(places)
         fresh = places if new is None else places[new]
         for span, first, end in zip(spans, [0, *ends], ends, strict=False):
             span.numbers = numbers[first:end]
-        self.upto.append(before + (ends if new is None else np.cumsum(new)[ends - 1]))
         if new is not None:
             for span, alone in zip(spans, np.logical_and.reduceat(new, [0, *ends[:-1]]), strict=True):
                 span.alone = bool(alone)
-            owners = np.searchsorted(np.concatenate(self.upto), numbers[~new], side="right")
-            for owner in np.flatnonzero(np.bincount(owners)).tolist():
-                self.spans[owner].alone = False
         return self.placed(fresh + self.start)
 
     def _add(self, places: Array) -> tuple[Array, Array | None]:

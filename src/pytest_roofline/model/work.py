@@ -13,6 +13,7 @@ import numpy as np
 from ..run.arguments import Step
 from ..sim.machine.launch import Launch
 from ..sim.observe.traffic import SECTOR, SHARED, Counts, Touch, issued
+from .spans import even_bytes
 
 DENSE = 1.1  # times the sectors that are moved may lie between the ends of what a block touches in one access
 SAMPLE = 8  # blocks
@@ -148,6 +149,9 @@ def union_bytes(touched: Sequence[Touch]) -> int:
     """Distinct bytes between the ends of what all blocks touch."""
     if not touched:
         return 0
+    found = even_bytes(touched)
+    if found is not None:
+        return found
     first, end = (np.concatenate([getattr(one, name) for one in touched]) for name in ("first", "end"))
     order = np.argsort(first, kind="stable")
     first, reached = first[order], np.maximum.accumulate(end[order])

@@ -177,8 +177,9 @@ def _refuse_incomplete(
     items = math.prod(held.plan.shape[name] for name in picked)
     if items != units_of(held.plan) or len(picked) != 1:
         return
-    wanted = flat_indices(planned, indices_of(array, held.plan.shape, picked)).reshape(-1)
-    missing = np.setdiff1d(wanted, flat)
+    wanted = np.sort(flat_indices(planned, indices_of(array, held.plan.shape, picked)), axis=None)
+    at = np.minimum(np.searchsorted(flat, wanted), flat.size - 1)
+    missing = wanted[flat[at] != wanted]
     if missing.size:
         index = index_at(planned, int(missing[0]))
         raise WrongAnswerError(

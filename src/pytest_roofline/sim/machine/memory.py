@@ -104,9 +104,9 @@ class Allocation:
         if self.table is None:
             return offsets
         pages = offsets // PAGE
-        missing = np.unique(pages[self.table[pages] < 0])
-        if missing.size:
-            self._touch(missing)
+        missing = self.table[pages] < 0
+        if missing.any():
+            self._touch(np.unique(pages[missing]))
         return self.table[pages] * PAGE + offsets % PAGE
 
     def _touch(self, pages: Array) -> None:

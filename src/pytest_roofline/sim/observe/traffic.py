@@ -41,19 +41,24 @@ def detail(counts: Counts, lanes: Array, at: Array, size: int, buffer: str) -> N
     """Add what the requests of ``lanes`` for ``size`` bytes each at ``at`` come to, warp by warp."""
     active = lanes.reshape(-1, 32)
     where = np.where(active, at.reshape(-1, 32), -1)
-    counts.unique_bytes += size * int(_distinct(where).sum())
+    ordered = _ordered(where)
+    counts.unique_bytes += size * _distinct(ordered)
     if buffer == SHARED:
         counts.wavefronts += _wavefronts(where, size)
     else:
-        counts.sectors += int(_distinct(np.where(where < 0, -1, where // SECTOR)).sum())
+        counts.sectors += _distinct(ordered // SECTOR)  # of -1 it is -1
 
 
-def _distinct(values: Array) -> Array:
-    """How many different values each row holds, -1 not counted."""
-    ordered = np.sort(values, axis=1)
-    fresh = np.ones(ordered.shape, bool)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return np.count_nonzero(fresh & (ordered >= 0), axis=1)
+def _ordered(values: Array) -> Array:
+    """Each row sorted, as it mostly is."""
+    return values if (values[:, 1:] >= values[:, :-1]).all() else np.sort(values, axis=1)
+
+
+def _distinct(ordered: Array) -> int:
+    """How many different values sorted rows hold, row by row, -1 not counted."""
+    fresh = ordered >= 0
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return int(np.count_nonzero(fresh))
 
 
 def _wavefronts(where: Array, size: int) -> int:
@@ -61,7 +66,7 @@ def _wavefronts(where: Array, size: int) -> int:
     words = max(1, size // WORD)
     groups = where.reshape(-1, 32 // words)
     wanted = np.concatenate([np.where(groups < 0, -1, groups // WORD + n) for n in range(words)], axis=1)
-    ordered = np.sort(wanted, axis=1)
+    ordered = _ordered(wanted)
     fresh = ordered >= 0
     fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     rows, columns = np.nonzero(fresh)
@@ -81,13 +86,15 @@ class Touch:
 
 def touch(blocks: Array, m: Array | None, at: Array, size: int, opcode: str) -> Touch:
     """The access of lanes ``m`` at ``at``. Blocks without an active lane are left out."""
-    shape = (len(blocks), max(at.shape[1], 1 if m is None else m.shape[1]))
-    where = np.broadcast_to(at, shape)
-    lanes = np.broadcast_to(np.ones((1, 1), bool) if m is None else m, shape)
+    write = opcode.startswith(("st", "red", "atom"))
+    if m is None:
+        first, last = (np.broadcast_to(ends, len(blocks)) for ends in (at.min(axis=1), at.max(axis=1)))
+        return Touch(blocks, first, last + size, write)
+    shape = (len(blocks), max(at.shape[1], m.shape[1]))
+    where, lanes = np.broadcast_to(at, shape), np.broadcast_to(m, shape)
     first = np.where(lanes, where, np.iinfo(np.int64).max).min(axis=1)
     last = np.where(lanes, where, -1).max(axis=1)
     some = np.flatnonzero(last >= 0)
-    write = opcode.startswith(("st", "red", "atom"))
     return Touch(blocks[some], first[some], last[some] + size, write)
 
 
