@@ -90,9 +90,12 @@ class SimArray:
         """Sorted flat indices, in C order, of the elements to any byte of which kernels stored."""
         if not self.size or not self.allocation.stored:
             return np.zeros(0, np.int64)
-        if self.allocation.sparse:
-            return self._elements_at(self.allocation.stored_offsets() - self.offset)
         size = self.dtype.itemsize
+        if self.allocation.sparse:
+            if not self.contiguous or size not in (1, 2, 4, 8) or self.offset % size:
+                return self._elements_at(self.allocation.stored_granules(1) - self.offset)
+            found = self.allocation.stored_granules(size) - self.offset // size
+            return found[(found >= 0) & (found < self.size)]
         if self.contiguous and size in (1, 2, 4, 8):
             flags = self.allocation.init[self.offset : self.offset + self.nbytes].view(f"u{size}")
             return np.flatnonzero(flags & all_bytes(KERNEL, f"u{size}"))

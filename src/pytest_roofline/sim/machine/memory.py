@@ -74,14 +74,13 @@ class Allocation:
         raw = f"u{granule}"
         self.init.view(raw)[: granules.size][granules] = all_bytes(FROM_KERNEL, raw)
 
-    def stored_offsets(self) -> Array:
-        """Sorted offsets of the bytes that kernels stored to, of an allocation by pages."""
+    def stored_granules(self, granule: int) -> Array:
+        """Sorted numbers of the granules, of 1, 2, 4 or 8 bytes, to which kernels stored, of an allocation by pages."""
         assert self.table is not None
-        pages = np.flatnonzero(self.table >= 0)
-        places = np.flatnonzero((self.init & KERNEL) != 0)
-        page_at = np.empty(pages.size, np.int64)
-        page_at[self.table[pages]] = pages
-        return np.sort(page_at[places // PAGE] * PAGE + places % PAGE)
+        pages, raw = np.flatnonzero(self.table >= 0), f"u{granule}"
+        in_order = self.init.reshape(-1, PAGE)[self.table[pages]].reshape(-1).view(raw)
+        page, place = np.divmod(np.flatnonzero(in_order & all_bytes(KERNEL, raw)), PAGE // granule)
+        return pages[page] * (PAGE // granule) + place
 
     def _pieces(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         """Position in ``data``, first offset and end of each piece of a range that exists."""
