@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +12,11 @@ from typing import Any
 import pytest
 
 from pytest_roofline.build import nvrtc as compiling
-from pytest_roofline.build.nvrtc import FLAGS, Image, compile_source, compiler, load_image, supported_architectures
+from pytest_roofline.build.cache import CacheWarning
+from pytest_roofline.build.image import read_image
+from pytest_roofline.build.nvrtc import FLAGS, Image, compile_source, compiler, supported_architectures
 from pytest_roofline.build.source import Source
-from pytest_roofline.errors import CompileError, ToolOutputError
+from pytest_roofline.errors import CompileError
 
 KERNEL = 'extern "C" __global__ void k(float* x, int n, float a, double d, long long q) { x[n + q] = a + d; }\n'
 
@@ -41,6 +42,10 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+def entry_of(image: Image, cache: Path) -> Path:
+    return cache / "store" / image.key
+
+
 def built(text: str, arch: str = "sm_90", *extra: str) -> Image:
     return compile_source(Source.of_text("some.cu", text), arch, extra)
 
@@ -52,7 +57,6 @@ def test_an_image_has_ptx_machine_code_report_and_types(cache: Path) -> None:
     assert ".target sm_90" in image.ptx
     assert image.cubin.startswith(b"\x7fELF")
     assert image.path.read_bytes() == image.cubin
-    assert image.path.parent == cache
     assert "Used " in image.log
     assert "\0" not in image.log + image.ptx
     assert image.parameters("k") == ("u64", "u32", "f32", "f64", "u64")
@@ -151,7 +155,7 @@ def test_c26_variants_of_a_known_architecture(cache: Path) -> None:
     """sm_90a is a variant of sm_90 and compiles."""
     image = built(KERNEL, "sm_90a")
     assert ".target sm_90a" in image.ptx
-    assert image.path.parent == cache
+    assert entry_of(image, cache).is_file()
 
 
 @pytest.mark.parametrize("flag", ["-O3", "--no-such-flag"])
@@ -185,9 +189,9 @@ def test_a_second_compilation_comes_from_the_cache(cache: Path, compilations: li
     """The same source is compiled once, and the cached image equals the first."""
     first = built(KERNEL)
     assert built(KERNEL) == first
-    assert load_image(first.path) == first
+    assert read_image(first.file) == first
     assert compilations == ["some.cu"]
-    assert first.path.parent == cache
+    assert entry_of(first, cache).is_file()
 
 
 def test_each_thing_that_changes_the_result_changes_the_key(
@@ -195,25 +199,25 @@ def test_each_thing_that_changes_the_result_changes_the_key(
 ) -> None:
     """Text, name, header, flag, architecture, compiler and CUDA headers each lead to an image of their own."""
     source = Source.of_text("some.cu", KERNEL)
-    paths = [
-        compile_source(source, "sm_90").path,
-        compile_source(dataclasses.replace(source, text=KERNEL + " "), "sm_90").path,
-        compile_source(dataclasses.replace(source, name="other.cu"), "sm_90").path,
-        compile_source(dataclasses.replace(source, headers={**source.headers, "h.cuh": ""}), "sm_90").path,
-        compile_source(source, "sm_90", ("--maxrregcount=32",)).path,
-        compile_source(source, "sm_80").path,
+    keys = [
+        compile_source(source, "sm_90").key,
+        compile_source(dataclasses.replace(source, text=KERNEL + " "), "sm_90").key,
+        compile_source(dataclasses.replace(source, name="other.cu"), "sm_90").key,
+        compile_source(dataclasses.replace(source, headers={**source.headers, "h.cuh": ""}), "sm_90").key,
+        compile_source(source, "sm_90", ("--maxrregcount=32",)).key,
+        compile_source(source, "sm_80").key,
     ]
     (tmp_path / "cuda_runtime_api.h").write_text("// another version\n")
     with monkeypatch.context() as patch:
         patch.setattr(compiling, "cuda_include", lambda: str(tmp_path))
-        paths.append(compile_source(source, "sm_90").path)
+        keys.append(compile_source(source, "sm_90").key)
         (tmp_path / "cuda_runtime_api.h").write_text("// yet another version\n")
-        paths.append(compile_source(source, "sm_90").path)
+        keys.append(compile_source(source, "sm_90").key)
     with monkeypatch.context() as patch:
         patch.setattr(compiling, "compiler", lambda: "NVRTC 99.9")
-        paths.append(compile_source(source, "sm_90").path)
-    assert len(set(paths)) == len(paths) == 9
-    assert len(list(cache.glob("*.cubin"))) == 9
+        keys.append(compile_source(source, "sm_90").key)
+    assert len(set(keys)) == len(keys) == 9
+    assert all((cache / "store" / key).is_file() for key in keys)
 
 
 def test_a_changed_header_is_compiled_anew(cache: Path, tmp_path: Path, compilations: list[str]) -> None:
@@ -226,51 +230,52 @@ def test_a_changed_header_is_compiled_anew(cache: Path, tmp_path: Path, compilat
     assert len(compilations) == 2
 
 
-def record_of(image: Image) -> Path:
-    return image.path.with_suffix(".json")
-
-
-DAMAGE: dict[str, Callable[[Image], object]] = {
-    "a byte of the cubin": lambda i: i.path.write_bytes(i.cubin[:-1] + bytes([i.cubin[-1] ^ 1])),
-    "a figure of the report": lambda i: record_of(i).write_text(record_of(i).read_text().replace("Used ", "Used 9")),
-    "no PTX": lambda i: record_of(i).write_text(json.dumps({**json.loads(record_of(i).read_text()), "ptx": ""})),
-    "cut": lambda i: record_of(i).write_bytes(record_of(i).read_bytes()[:100]),
-    "garbled": lambda i: record_of(i).write_bytes(b"\xff\xfe[]"),
-    "empty": lambda i: record_of(i).write_text("[]"),
-    "no record": lambda i: record_of(i).unlink(),
-    "no cubin": lambda i: i.path.unlink(),
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "a byte of the machine code": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "a figure of the report": lambda data: data.replace(b"Used ", b"Used 9"),
+    "cut": lambda data: data[:100],
+    "empty": lambda data: b"",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_cache_file_is_compiled_anew(cache: Path, compilations: list[str], damage: str) -> None:
-    """Damage to either file of a cached image is noticed, and the image made anew and written over."""
+def test_a_damaged_entry_is_compiled_anew(cache: Path, compilations: list[str], damage: str) -> None:
+    """Damage to a cached image is noticed, and the image made anew and written over."""
     first = built(KERNEL)
-    DAMAGE[damage](first)
-    assert load_image(first.path) is None
+    entry = entry_of(first, cache)
+    entry.write_bytes(DAMAGE[damage](entry.read_bytes()))
     again = built(KERNEL)
     assert dataclasses.replace(again, log="", cubin=b"") == dataclasses.replace(first, log="", cubin=b"")
     assert len(compilations) == 2
-    assert load_image(first.path) == again
-    assert sorted(path.suffix for path in cache.iterdir()) == [".cubin", ".json"]  # and no temporary file
+    assert built(KERNEL) == again
+    assert len(compilations) == 2
 
 
-def test_a_cache_that_can_not_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache directory that can't be made is an error that names it and the variable to set."""
+def test_without_a_cache_images_are_compiled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> None:
+    """A cache that can't be written is said once; an image is made once in the process, and its files are its own."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PYTEST_ROOFLINE_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(ToolOutputError, match=r"can't be written to .*file.*set PYTEST_ROOFLINE_CACHE"):
-        built(KERNEL)
+    with pytest.warns(CacheWarning, match=r"can't be written to .*file.*set PYTEST_ROOFLINE_CACHE") as said:
+        image, other = built(KERNEL), built(KERNEL + " ")
+    assert len(said) == 1
+    assert built(KERNEL) == image != other
+    assert len(compilations) == 2
+    assert image.path.read_bytes() == image.cubin
+    assert read_image(image.file) == image
+    assert tmp_path not in image.path.parents
 
 
-def test_the_cache_is_in_the_users_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without the variable the cache lies under XDG_CACHE_HOME, or ~/.cache."""
-    monkeypatch.delenv("PYTEST_ROOFLINE_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiling.cache_directory() == tmp_path / "pytest-roofline"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert compiling.cache_directory() == tmp_path / ".cache" / "pytest-roofline"
+def test_an_image_that_another_process_reads(tmp_path: Path) -> None:
+    """Through a file it is equal; where the file is cut or gone there is none."""
+    image = built(KERNEL, "sm_90", "-DA=1")
+    copy = tmp_path / "copy"
+    copy.write_bytes(image.file.read_bytes())
+    assert read_image(copy) == image
+    copy.write_bytes(image.file.read_bytes()[:-1])
+    assert read_image(copy) is None
+    assert read_image(tmp_path / "gone") is None
 
 
 def test_flags_flush_subnormals_and_keep_lines_and_report() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_roofline.build import nvrtc as compiling
-from pytest_roofline.build.image import Image
-from pytest_roofline.build.nvrtc import compile_source, load_image
+from pytest_roofline.build.image import Image, read_image
+from pytest_roofline.build.nvrtc import compile_source
 from pytest_roofline.build.ptx import names
 from pytest_roofline.build.ptx.names import demangled, expression, matching
 from pytest_roofline.build.ptxas import of_kernel
@@ -119,10 +119,10 @@ def test_expressions_are_part_of_what_is_kept(tmp_path: Path, monkeypatch: pytes
     """Other expressions are another build; from the cache comes what the compiler said; plain names change nothing."""
     monkeypatch.setenv("PYTEST_ROOFLINE_CACHE", str(tmp_path))
     first = built(TEMPLATE, "fill<float>")
-    assert load_image(first.path) == first
-    assert built(TEMPLATE, "fill<int>").path != first.path
-    assert built(TEMPLATE, "fill<float>", "fill<int>").path != first.path
-    assert built(TEMPLATE, "plain").path == built(TEMPLATE).path
+    assert read_image(first.file) == first
+    assert built(TEMPLATE, "fill<int>").key != first.key
+    assert built(TEMPLATE, "fill<float>", "fill<int>").key != first.key
+    assert built(TEMPLATE, "plain").key == built(TEMPLATE).key
     monkeypatch.setattr(compiling, "_compile", None)
     assert built(TEMPLATE, "fill<float>", "raw").entry("fill<float>") == first.entry("fill<float>")
 

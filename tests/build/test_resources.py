@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -186,7 +185,7 @@ def test_c27_another_failure_of_ptxas_hides_the_figures_too() -> None:
 
 def image(log: str, kernels: tuple[str, ...], arch: str = "sm_75") -> Image:
     ptx = "".join(f".visible .entry {kernel}(\n)\n{{\n\tret;\n}}\n" for kernel in kernels)
-    return Image("some.cu", arch, ptx, b"", log, Path("some.cubin"))
+    return Image("some.cu", arch, ptx, b"", log, "some")
 
 
 def test_an_image_needs_a_report_on_each_kernel() -> None:

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_roofline import Shape, Suite
+from pytest_roofline.build.cache import Store
 from pytest_roofline.hardware.gpus import Gpu, gpu_named
 from pytest_roofline.model import l2, lru, recency, sol, spans
-from pytest_roofline.model.kept import Folder
 from pytest_roofline.model.l2 import LINE, Dram, Geometry, Sweep, dram, traffic, whole_grid
 from pytest_roofline.model.models import Models
 from pytest_roofline.model.spans import EvenTouch
@@ -142,7 +142,7 @@ def test_the_shipped_suite(
     chosen = shipped.variant(variant)
     shape = Shape(M=2048, N=chosen.operator.default.N)
     gpu = dataclasses.replace(gpu_named(name), l2_bytes=4 * 2**20)
-    models = Models(gpu, Folder(tmp_path))
+    models = Models(gpu, Store(tmp_path))
     found = [
         one.dram for state in ("cold", "warm") for one in models.sol(Case(chosen, shape, shipped), state)[0].launches
     ]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ..errors import CompileError
+from .cache import process_file, sealed, unsealed
 from .ptx import accesses
 from .ptx.names import expression, matching, plain
 from .ptx.reader import parse
 from .ptx.syntax import Function, Module
 
 GLOBAL_MEMORY = "global memory"
+FORMAT = 1  # of to_bytes: another one does not read what this one wrote
 
 
 @lru_cache(maxsize=128)
@@ -27,7 +30,7 @@ class Image:
     """One compiled source: PTX, machine code and ptxas's report for ``arch`` ("sm_90"); ``name`` is the .cu file's.
 
     A kernel is named as in the source, ``scale<256, float>`` or ``ns::scale<256>``, or as in PTX. ``lowered`` are the
-    expressions that the compiler was told, each with its name in PTX.
+    expressions that the compiler was told, each with its name in PTX. ``key`` is a digest of all that it was made from.
     """
 
     name: str
@@ -35,9 +38,35 @@ class Image:
     ptx: str
     cubin: bytes
     log: str
-    path: Path  # the cubin on disk
+    key: str
     defines: tuple[tuple[str, str], ...] = ()  # macros it was compiled with
     lowered: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The machine code as a file of this process."""
+        return process_file(self._stem, ".cubin", self.cubin)
+
+    @property
+    def file(self) -> Path:
+        """All of it as a file of this process, which another may read by :func:`read_image`."""
+        return process_file(self._stem, ".image", sealed(self.to_bytes()))
+
+    @property
+    def _stem(self) -> str:
+        return f"{Path(self.name).stem}-{self.arch}"
+
+    def to_bytes(self) -> bytes:
+        """For :meth:`from_bytes`."""
+        text = [self.name, self.arch, self.ptx, self.log, self.key, self.defines, self.lowered]
+        return json.dumps(text).encode() + b"\n" + self.cubin
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Image:
+        """What :meth:`to_bytes` was called for."""
+        text, _, cubin = data.partition(b"\n")
+        name, arch, ptx, log, key, defines, lowered = json.loads(text)
+        return cls(name, arch, ptx, cubin, log, key, *(tuple(map(tuple, pairs)) for pairs in (defines, lowered)))
 
     @cached_property
     def module(self) -> Module:
@@ -108,3 +137,12 @@ class Image:
         """
         found = [one.target for one in self.accesses(kernel) if one.atomic]
         return tuple(dict.fromkeys(target if isinstance(target, int) else GLOBAL_MEMORY for target in found))
+
+
+def read_image(path: Path) -> Image | None:
+    """The image in the :attr:`Image.file` of another process; None where that is absent or damaged."""
+    try:
+        data = unsealed(path.read_bytes())
+    except OSError:
+        return None
+    return None if data is None else Image.from_bytes(data)

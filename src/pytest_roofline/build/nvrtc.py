@@ -5,19 +5,18 @@ Needs neither a GPU nor a driver nor a CUDA toolkit: NVRTC comes as a wheel and 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import CompileError, ToolOutputError
+from ..errors import CompileError
 from ..version import __version__
+from .cache import store
+from .image import FORMAT
 from .image import Image as Image
 from .source import Source
 
@@ -70,13 +69,6 @@ def cuda_include() -> str | None:
     return None if found is None else str(found)
 
 
-def cache_directory() -> Path:
-    """Where images are kept: $PYTEST_ROOFLINE_CACHE, else pytest-roofline in the user's cache directory."""
-    if named := os.environ.get("PYTEST_ROOFLINE_CACHE"):
-        return Path(named).resolve()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-roofline"
-
-
 def compile_source(
     source: Source,
     arch: str,
@@ -97,14 +89,14 @@ def compile_source(
     if include := cuda_include():
         flags.append(f"-I{include}")
     expressions = tuple(dict.fromkeys(name for name in names if not name.isidentifier()))
-    parts = [__version__, compiler(), flags, _header_version(include), source.as_json(), *expressions]
+    parts = [FORMAT, __version__, compiler(), flags, _header_version(include), source.as_json(), *expressions]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    cubin_path = cache_directory() / f"{Path(source.name).stem}-{arch}-{key[:24]}.cubin"
-    if image := load_image(cubin_path):
-        return image
+    kept = store()
+    if data := kept.get(key):
+        return Image.from_bytes(data)
     ptx, cubin, log, lowered = _compile(source, arch, flags, expressions)
-    image = Image(source.name, arch, ptx, cubin, log, cubin_path, defines, lowered)
-    _store(image)
+    image = Image(source.name, arch, ptx, cubin, log, key, defines, lowered)
+    kept.put(key, image.to_bytes())
     return image
 
 
@@ -183,50 +175,3 @@ def _explain(source: Source, arch: str, flags: list[str], error: str, log: str) 
             if name in identifiers:
                 text += f"\nfix: {name} comes from {header}; write #include <{header}>"
     return text
-
-
-def load_image(cubin_path: Path) -> Image | None:
-    """The image that :func:`compile_source` left at ``cubin_path``; None where it is absent or damaged."""
-    try:
-        record = json.loads(cubin_path.with_suffix(".json").read_text())
-        cubin = cubin_path.read_bytes()
-        defines = tuple((name, value) for name, value in record["defines"])
-        lowered = tuple((text, name) for text, name in record.get("lowered", ()))
-        image = Image(record["name"], record["arch"], record["ptx"], cubin, record["log"], cubin_path, defines, lowered)
-        return image if _digest(image) == record["sha256"] else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # absent or damaged: it is compiled anew and written over
-
-
-def _digest(image: Image) -> str:
-    """Over everything the two files hold, so that damage to either is seen, and a pair of two builds too."""
-    text = json.dumps([image.name, image.arch, image.ptx, image.log, image.defines, *image.lowered])
-    return hashlib.sha256(image.cubin + text.encode()).hexdigest()
-
-
-def _store(image: Image) -> None:
-    record: dict[str, Any] = {"name": image.name, "arch": image.arch, "ptx": image.ptx, "log": image.log}
-    record |= {"defines": image.defines, "lowered": image.lowered}
-    record["sha256"] = _digest(image)
-    try:
-        image.path.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(image.path, image.cubin)
-        _write_whole(image.path.with_suffix(".json"), json.dumps(record).encode())
-    except OSError as error:
-        raise ToolOutputError(
-            f"the compiled image can't be written to {image.path.parent} ({error}); "
-            "set PYTEST_ROOFLINE_CACHE to a directory that can be written"
-        ) from error
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write beside and rename, so that a reader in another process never sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise

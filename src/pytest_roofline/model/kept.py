@@ -8,21 +8,17 @@ where the reference and the tolerances of today say of it what they said then.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..build.nvrtc import cache_directory
 from ..declare.shape import at
 from ..declare.values import Contents, Picked, make_inputs, reference, scalars_at
 from ..run.build import Build
@@ -36,42 +32,6 @@ from .sol import LaunchSol
 from .work import Work
 
 SHORT = 16  # numbers that are written as they are
-
-
-class Store(Protocol):
-    """Bytes by key, from one process to the next; whatever can't be kept or read is as if it had never been there."""
-
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, data: bytes) -> None: ...
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A :class:`Store` of files, each behind a digest of its content, so that damage is seen."""
-
-    path: Path
-
-    def get(self, key: str) -> bytes | None:
-        try:
-            digest, _, data = (self.path / key).read_bytes().partition(b"\n")
-        except OSError:
-            return None
-        return data if digest == hashlib.sha256(data).hexdigest().encode() else None
-
-    def put(self, key: str, data: bytes) -> None:
-        """Written beside and renamed: a reader never sees half a file."""
-        with contextlib.suppress(OSError):
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle, beside = tempfile.mkstemp(dir=self.path, prefix=key)
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-            Path(beside).replace(self.path / key)
-
-
-def models_folder() -> Folder:
-    """Beside the compiled images."""
-    return Folder(cache_directory() / "models")
 
 
 @cache

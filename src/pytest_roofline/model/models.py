@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..build.cache import Store, store
 from ..errors import RooflineError
 from ..hardware.gpus import Gpu
 from ..run.build import Build
@@ -13,7 +14,6 @@ from ..run.plan import Plan
 from . import kept
 from .count import Counted, count
 from .facts import Facts
-from .kept import Store, models_folder
 from .sol import SpeedOfLight, speed_of_light
 
 
@@ -22,7 +22,7 @@ class Models:
     """See the module; ``gpu`` is what is modelled, ``store`` where counts are kept, by default on disk."""
 
     gpu: Gpu
-    store: Store = field(default_factory=models_folder)
+    store: Store = field(default_factory=store)
     _builds: dict[Case, Build] = field(default_factory=dict)
     _keys: dict[Case, str] = field(default_factory=dict)
     _counted: dict[Case, Counted] = field(default_factory=dict)

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from ..build.nvrtc import cache_directory, compile_source
+from ..build.cache import cache_directory
+from ..build.nvrtc import compile_source
 from ..build.source import Source
 from ..errors import CompileError, NotCheckedError, SanitizerNotFoundError
 from ..run.device import NOT_CHECKED

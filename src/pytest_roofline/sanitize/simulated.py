@@ -62,7 +62,7 @@ class Simulator:
 
     def _run(self, build: Build) -> tuple[sim.Finding, ...] | str:
         case = build.plan.case
-        key = (case, build.plan.gpu, tuple(image.path for image in build.images.values()))
+        key = (case, build.plan.gpu, tuple(image.key for image in build.images.values()))
         if key not in self._found:
             try:
                 found = dict.fromkeys(self._findings(build, reverse=False))

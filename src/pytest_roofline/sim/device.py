@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,8 +72,8 @@ class SimDevice:
         self.steps_limit = STEPS_LIMIT
         self.detailed = False  # count sectors and bank conflicts too, which takes its time
         self.tracing = False  # note which bytes each block touches, in order
-        self._modules: dict[Path, tuple[Module, dict[str, int]]] = {}
-        self._kernels: dict[tuple[Path, str], SimKernel] = {}
+        self._modules: dict[str, tuple[Module, dict[str, int]]] = {}
+        self._kernels: dict[tuple[str, str], SimKernel] = {}
 
     # Memory
 
@@ -149,7 +148,7 @@ class SimDevice:
     def load(self, image: Image, kernel: str) -> SimKernel:
         """``kernel`` of ``image``, parsed and translated once."""
         kernel = image.entry(kernel)
-        key = (image.path, kernel)
+        key = (image.key, kernel)
         if key not in self._kernels:
             module, symbols = self._module(image)
             program = translate(module, kernel)
@@ -157,7 +156,7 @@ class SimDevice:
         return self._kernels[key]
 
     def _module(self, image: Image) -> tuple[Module, dict[str, int]]:
-        if image.path not in self._modules:
+        if image.key not in self._modules:
             module = image.module
             symbols = {}
             for variable in module.variables.values():
@@ -166,8 +165,8 @@ class SimDevice:
                     data = np.frombuffer(variable.data.ljust(variable.size, b"\0"), np.uint8)
                     made.fill(0, data)
                     symbols[variable.name] = made.base
-            self._modules[image.path] = (module, symbols)
-        return self._modules[image.path]
+            self._modules[image.key] = (module, symbols)
+        return self._modules[image.key]
 
     def launch(
         self,

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...build.nvrtc import Image, load_image
+from ...build.image import Image, read_image
 from ...declare.loading import load
 from ...declare.shape import Shape
 from ...errors import DeviceError, WrongAnswerError
@@ -92,7 +92,7 @@ def case_fields(build: Build) -> dict[str, Any]:
         "variant": case.variant.name,
         "extents": dict(case.shape.extents),
         "dtype": case.shape.dtype,
-        "images": {source: str(image.path.resolve()) for source, image in build.images.items()},
+        "images": {source: str(image.file) for source, image in build.images.items()},
     }
 
 
@@ -105,7 +105,7 @@ def case_job(suite: Path, build: Build, device: int = 0, verify: bool = True, no
 
 def canary_job(kind: str, image: Image, device: int = 0) -> ChildJob:
     """A job that runs one planted defect: "race", "same", "oob", "uninit" or "barrier"."""
-    fields = {"canary": kind, "cubin": str(image.path.resolve()), "device": device}
+    fields = {"canary": kind, "image": str(image.file), "device": device}
     return ChildJob(f"planted defect {kind!r}", (CANARIES[kind],), fields)
 
 
@@ -250,7 +250,7 @@ def _execute_case(fields: Mapping[str, Any], device: Device) -> Proof:
 
 def _execute_canary(fields: Mapping[str, Any], device: Device) -> Proof:
     kind = fields["canary"]
-    kernel = device.load(_image(fields["cubin"]), CANARIES[kind])
+    kernel = device.load(_image(fields["image"]), CANARIES[kind])
     out = device.upload(np.zeros(CANARY_THREADS, np.float32))
     args = (device.empty((CANARY_THREADS,), "float32"), out) if kind == "uninit" else (out,)
     device.launch(kernel, (1, 1, 1), (CANARY_THREADS, 1, 1), args, 0)
@@ -263,7 +263,7 @@ def shape_of(fields: Mapping[str, Any]) -> Shape:
 
 
 def _image(path: str) -> Image:
-    image = load_image(Path(path))
+    image = read_image(Path(path))
     if image is None:
         raise DeviceError(f"the compiled image {path} is absent or damaged; compile it again")
     return image

@@ -82,7 +82,7 @@ class CudaDevice:
         if not 0 <= index < found:
             raise DeviceError(f"there is no CUDA device {index}; the driver shows {found}")
         self.index = index
-        self._loaded: dict[tuple[Path, str], Any] = {}
+        self._loaded: dict[tuple[str, str], Any] = {}
         self._allowed: dict[int, int] = {}  # bytes of dynamic shared memory by kernel; loaded kernels stay
         with translated(f"selecting CUDA device {index}"):
             self.cupy.cuda.Device(index).use()
@@ -190,17 +190,17 @@ class CudaDevice:
 
     def load(self, image: Image, kernel: str) -> Any:
         """Loaded once for this process: a second copy of the code lies elsewhere, and that alone can change a time."""
-        if (image.path, kernel) in self._loaded:
-            return self._loaded[image.path, kernel]
+        if (image.key, kernel) in self._loaded:
+            return self._loaded[image.key, kernel]
         entry = image.entry(kernel)
         if image.arch != self.arch:
             raise DeviceError(f"{image.name} was compiled for {image.arch}, {self.name} is {self.arch}")
-        with translated(f"loading {kernel} from {image.path.name}"):
+        with translated(f"loading {kernel} from {image.name}"):
             function = self.cupy.RawModule(path=str(image.path)).get_function(entry)
             function.compile()  # load now, so that a bad image fails here and not in a timed launch
             if image.cluster(kernel) > PORTABLE_CLUSTER:
                 self.cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_ALLOWED, 1)
-        self._loaded[image.path, kernel] = function
+        self._loaded[image.key, kernel] = function
         return function
 
     def launch(
