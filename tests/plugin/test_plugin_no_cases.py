@@ -6,7 +6,7 @@ from pathlib import Path
 
 SUM = Path(__file__).parents[1] / "projects" / "03_sum"
 REASONS = (
-    "no variant has a case past 2^31 elements: any output depends on all extents, or limits forbid them",
+    "no variant has a case past 2^32 elements: any output depends on all extents, or limits forbid them",
     "no shape is refused: no variant has a limit",
     "no shape is timed: the suite has no workloads",
     "every variant runs every shape of the workloads",

@@ -131,7 +131,7 @@ def modelled_table(records: Named, baseline: Mapping[str, Record]) -> list[str]:
         unchecked += [f"{record.case}: {record.not_checked}"] if record.not_checked else []
     lines = [*aligned(rows), f"SOL: {records[0][1].label}; {CEILINGS_TOLD}"]
     lines.append("B/el: bytes for each element of the largest output, requested and by the model of the L2 cache")
-    lines.append("answers: checked where the counted blocks wrote; pytest tests/correctness checks all that matter")
+    lines.append("answers: checked where the counted blocks wrote; test_answer checks every boundary")
     lines += [f"answer not checked: {line}" for line in unchecked]
     return lines + [f"counters that differ from the baseline: {line}" for line in differences]
 

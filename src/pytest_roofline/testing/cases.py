@@ -66,7 +66,7 @@ PARAMETERS: Mapping[str, Callable[[Suite], dict[str, Any]]] = {
 
 # What a test that has no case is skipped with.
 WHY_NONE: Mapping[str, str] = {
-    "huge_case": "no variant has a case past 2^31 elements: any output depends on all extents, or limits forbid them",
+    "huge_case": "no variant has a case past 2^32 elements: any output depends on all extents, or limits forbid them",
     "refused_case": "no shape is refused: no variant has a limit",
     "perf_case": "no shape is timed: the suite has no workloads",
     "refused_perf_case": "every variant runs every shape of the workloads",
