@@ -105,8 +105,8 @@ class Recency:
             return self.judge(sets, before, most)
         newer = self._newer(sets[unsure], before[unsure], since)
         here[unsure] = newer < self.room
-        open_ = np.flatnonzero(here[unsure] & (newer + most[sets[unsure]] > self.room))
-        return here, unsure[open_], newer[open_]
+        depends = np.flatnonzero(here[unsure] & (newer + most[sets[unsure]] > self.room))
+        return here, unsure[depends], newer[depends]
 
     def _since(self) -> Array:
         """Of each set, how many copies were accessed since each chunk of the past, the first in row 1, and after it."""
