@@ -37,10 +37,8 @@ from .run.compare import Accuracy
 from .run.plan import Plan
 from .run.run import check as check_build
 from .sanitize.checks import Checks
-from .sanitize.compute_sanitizer import FLAGS, Sanitizer, find
+from .sanitize.compute_sanitizer import Sanitizer, find
 from .sanitize.report import Report
-
-TOOLS = tuple(FLAGS)  # what can be looked for
 
 
 @dataclass(frozen=True)
@@ -200,7 +198,8 @@ def _devices(wanted: str, gpu: str) -> Iterator[Devices]:
         raise UnknownNameError(f"there is no device {wanted!r}; there are {', '.join(CHOICES)}")
     gpu_named(gpu)  # or it does not exist
     devices = Devices(wanted, gpu)
-    devices.require(*(["device='cuda'"] if wanted == CUDA else []))
+    if wanted == CUDA:
+        devices.require("device='cuda'")
     try:
         yield devices
     finally:

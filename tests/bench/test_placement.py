@@ -96,7 +96,7 @@ class HostDevice:
     def load(self, image, kernel):
         return kernel
 
-    def launch(self, kernel, grid, block, args, shared):
+    def launch(self, kernel, grid, block, args, shared, blocks=None):
         x, part, c, count, y, _ = args
         self.seen.append({"c": np.array(c), "count": np.array(count), "y": np.array(y), "part": np.array(part)})
         self.seen[-1]["at"] = x.__array_interface__["data"][0]

@@ -18,13 +18,13 @@ from ..run.case import Case
 from ..run.compare import Accuracy
 from ..run.device import MEASURED
 from ..run.gpu.device import CudaDevice
-from ..run.plan import Plan
+from ..run.plan import Plan, planned
 from ..run.run import Run
 from . import telemetry
 from .clock import discard
 from .describe import described, with_baseline, with_sol
 from .events import Series, Stopwatch, Work
-from .modelled import baseline_of, planned
+from .modelled import baseline_of
 from .placement import Placements
 from .record import Record
 from .telemetry import Telemetry
@@ -166,7 +166,9 @@ class Measured:
 
     def _against_baseline(self, record: Record, plan: Plan, state: str) -> Record:
         base = baseline_of(plan.case)
-        record = with_baseline(record, plan.case.suite, plan, planned(base, plan.gpu))
+        record = with_baseline(
+            record, plan.case.suite, plan, planned(base.variant, base.shape, plan.gpu) if base else None
+        )
         if base is None:
             return record
         if base == plan.case:

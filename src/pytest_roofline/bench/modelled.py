@@ -9,7 +9,7 @@ from ..hardware.gpus import Gpu
 from ..model.models import Models
 from ..run.case import Case
 from ..run.device import SIMULATED
-from ..run.plan import Plan
+from ..run.plan import planned
 from .clock import require_state
 from .describe import described, with_baseline, with_sol
 from .record import Record
@@ -46,7 +46,7 @@ class Modelled:
         record = described(build, state, accuracy).replace(evidence=self.evidence, label=self.label)
         record = with_sol(record, build.plan, sol).replace(median_us=sol.seconds * 1e6)
         base = baseline_of(case)
-        plan = planned(base, self.models.gpu)
+        plan = planned(base.variant, base.shape, self.models.gpu) if base else None
         record = with_baseline(record, case.suite, build.plan, plan)
         if base == case:
             return record.replace(speedup=1.0)
@@ -72,13 +72,5 @@ def baseline_of(case: Case) -> Case | None:
         return None
     try:
         return Case(case.suite.baseline(case.variant), case.shape, case.suite)
-    except RooflineError:
-        return None
-
-
-def planned(case: Case | None, gpu: Gpu) -> Plan | None:
-    """The plan of a case, None where there is none or the GPU lacks what it needs."""
-    try:
-        return Plan(case, gpu) if case else None
     except RooflineError:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeclarationError
-from ..hardware.dtypes import DTYPES, FLOATS, INTEGERS, dtype_of
+from ..hardware.dtypes import DTYPES, INTEGERS, dtype_of
 from .shape import ELEMENT, Shape, at
 
 INPUT, OUTPUT, INOUT, SCRATCH = "input", "output", "inout", "scratch"
@@ -185,11 +185,6 @@ class Scalar:
         """Its value at ``shape``."""
         found: float = at(f"scalar {self.name!r}", self.value, shape)
         return found
-
-
-def is_float(dtype: str) -> bool:
-    """Whether the declared dtype is a floating type, as "element" always is."""
-    return dtype == ELEMENT or dtype in FLOATS or dtype == "float64"
 
 
 def require_identifier(what: str, name: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,10 +51,17 @@ def load(path: Path | str) -> Suite:
 
 def undeclared(suite: Suite) -> list[str]:
     """The .cu files below the declaration that no variant names and ``exclude`` does not: they are never checked."""
-    found = (path.relative_to(suite.root) for path in suite.root.rglob("*.cu"))
-    mine = [path for path in found if not _is_foreign(path) and not any(path.match(p) for p in suite.exclude)]
+    mine = [path for path in _sources(suite.root) if not any(path.match(p) for p in suite.exclude)]
     declared = {source for variant in suite for source in variant.sources()}
     return sorted(path.as_posix() for path in mine if path.as_posix() not in declared)
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """The .cu files below ``root``, from there; environments beside a project's sources are not walked through."""
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if not _is_foreign(Path(name))]
+        mine = [name for name in files if name.endswith(".cu") and not _is_foreign(Path(name))]
+        yield from (Path(folder, name).relative_to(root) for name in mine)
 
 
 @contextmanager

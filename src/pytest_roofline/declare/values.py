@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -78,11 +78,18 @@ def make_inputs(operator: Operator, shape: Shape, seed: int = 0, items: int | No
     it repeats itself after a prime number of elements, whatever they belong to.
     Errors: :class:`DeclarationError` for what ``make`` returns, :class:`DeviceMemoryError` for an array too large.
     """
+    return _drawn(operator, shape, seed, lambda array, extents: _tile(operator, array, extents, items))
+
+
+def _drawn(
+    operator: Operator, shape: Shape, seed: int, tile: Callable[[Array, tuple[int, ...]], int]
+) -> dict[str, Contents]:
+    """Contents of every input, which repeat themselves after ``tile`` elements."""
     found = {}
     for index, array in enumerate(operator.inputs):
         rng = np.random.default_rng([seed, index, *shape.extents.values()])
         extents = array.shape(shape)
-        found[array.name] = Contents(_values(array, shape, rng, _tile(operator, array, extents, items)), extents)
+        found[array.name] = Contents(_values(array, shape, rng, tile(array, extents)), extents)
     return found
 
 
@@ -238,7 +245,7 @@ def trial(operator: Operator) -> Trial:
         if math.prod(shape.extents.values()) > TRIAL_ELEMENTS:
             continue
         try:
-            inputs = whole_inputs(operator, shape)
+            inputs = _drawn(operator, shape, 0, lambda _, extents: math.prod(extents))  # none repeats itself
             return Trial(shape, inputs, reference(operator, shape, inputs))
         except DeclarationError as error:
             first = first or error
@@ -264,16 +271,6 @@ def independent(operator: Operator) -> tuple[str, ...]:
         if all(extent in array.dims for array in operator.outputs) and _is_free(operator, tried, (*found, extent)):
             found.append(extent)
     return tuple(found)
-
-
-def whole_inputs(operator: Operator, shape: Shape, seed: int = 0) -> dict[str, Contents]:
-    """Inputs that do not repeat themselves; what :func:`independent` is found with."""
-    found = {}
-    for index, array in enumerate(operator.inputs):
-        rng = np.random.default_rng([seed, index, *shape.extents.values()])
-        extents = array.shape(shape)
-        found[array.name] = Contents(_values(array, shape, rng, math.prod(extents)), extents)
-    return found
 
 
 def _is_free(operator: Operator, tried: Trial, extents: Sequence[str]) -> bool:

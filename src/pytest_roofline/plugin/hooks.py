@@ -82,9 +82,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     taken |= metafunc.definition._fixtureinfo.name2fixturedefs.keys()  # the project's own fixtures of these names
     with usage_errors():
         for name in sorted(cases.PARAMETERS.keys() & set(metafunc.fixturenames) - taken):
-            values = cases.PARAMETERS[name](parts.suite)
-            none = pytest.param(None, id="none", marks=pytest.mark.skip(reason=cases.WHY_NONE.get(name, "no cases")))
-            metafunc.parametrize(name, list(values.values()) or [none], ids=list(values) or None)
+            values = cases.parameters(name, parts.suite)
+            metafunc.parametrize(name, [_or_skip(value) for value in values.values()], ids=list(values))
+
+
+def _or_skip(value: Any) -> Any:
+    if isinstance(value, cases.Missing):
+        return pytest.param(None, marks=pytest.mark.skip(reason=value.why))
+    return value
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects by these marks

@@ -15,7 +15,7 @@ from ..errors import RefusedError
 from ..hardware.dtypes import dtype_of
 from .build import Build, BuiltLaunch
 from .device import ArrayView, Device
-from .plan import Dim3, PlannedLaunch
+from .plan import PlannedLaunch
 
 # The C type of a number or an extent, by the PTX type of its parameter.
 CTYPES = {
@@ -36,10 +36,6 @@ class Step:
     kernel: Any
     args: tuple[Any, ...]
 
-    @property
-    def grid(self) -> Dim3:
-        return self.planned.grid
-
 
 @dataclass(frozen=True)
 class Program:
@@ -58,10 +54,7 @@ class Program:
     def launch(self, step: Step, blocks: Sequence[int] | None = None) -> None:
         """Queue one launch; on a simulated device, only the ``blocks`` of these numbers where they are given."""
         planned = step.planned
-        if blocks is None:
-            self.device.launch(step.kernel, planned.grid, planned.block, step.args, planned.shared)
-        else:
-            self.device.launch(step.kernel, planned.grid, planned.block, step.args, planned.shared, blocks)
+        self.device.launch(step.kernel, planned.grid, planned.block, step.args, planned.shared, blocks)
 
 
 def typed_scalar(name: str, value: float, ctype: str) -> np.generic:

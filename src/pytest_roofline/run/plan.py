@@ -14,7 +14,7 @@ from ..declare.array import Array
 from ..declare.launch import Argument, Launch, dims
 from ..declare.shape import Shape, at
 from ..declare.variant import Variant
-from ..errors import DeclarationError, NotCheckedError, RefusedError
+from ..errors import DeclarationError, NotCheckedError, RefusedError, RooflineError
 from ..hardware.gpus import Gpu
 from ..hardware.limits import refusal
 from .case import Case
@@ -147,11 +147,7 @@ class Plan:
 
     def _runs(self, variant: Variant) -> bool:
         """Whether another variant can be planned for this shape and GPU."""
-        try:
-            Plan(Case(variant, self.case.shape), self.gpu)
-        except RefusedError:
-            return False
-        return True
+        return planned(variant, self.case.shape, self.gpu) is not None
 
     @property
     def shape(self) -> Shape:
@@ -200,6 +196,14 @@ class Plan:
     def sources(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """The macros of each source file."""
         return {launch.source: launch.defines for launch in self.launches}
+
+
+def planned(variant: Variant, shape: Shape, gpu: Gpu) -> Plan | None:
+    """The plan of a variant at a shape; None where its limits or the GPU do not allow it, or it makes no launch."""
+    try:
+        return Plan(Case(variant, shape), gpu)
+    except RooflineError:
+        return None
 
 
 def _dim3(what: str, value: Any, shape: Shape) -> Dim3:

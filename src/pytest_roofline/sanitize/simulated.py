@@ -20,8 +20,6 @@ KINDS = {
     "initcheck": (sim.UNINITIALISED,),
     "synccheck": (sim.BARRIER, sim.CONVERGENCE, sim.STEPS),
 }
-
-
 BETWEEN_BLOCKS = "race between blocks"
 
 
@@ -66,9 +64,7 @@ class Simulator:
         if key not in self._found:
             try:
                 found = dict.fromkeys(self._findings(build, reverse=False))
-                if any(
-                    launch.cluster > 1 for launch in build.plan.launches
-                ):  # which block of a cluster is first is luck
+                if any(launch.cluster > 1 for launch in build.plan.launches):  # which block is first is luck
                     found |= dict.fromkeys(self._findings(build, reverse=True))
                 self._found[key] = tuple(found)
             except NotCheckedError as error:

@@ -17,8 +17,7 @@ from ..declare.variant import Variant
 from ..errors import RooflineError
 from ..hardware.gpus import gpu_named
 from ..hardware.limits import WARP
-from ..run.case import Case
-from ..run.plan import Plan
+from ..run.plan import planned
 
 GPU = gpu_named("h200")  # whose configurations the boundaries are taken from
 FEW = 8  # of an extent that is not varied
@@ -118,10 +117,8 @@ def _next_change(variant: Variant, base: Shape, name: str, start: int) -> int | 
 
 def _grids(variant: Variant, shape: Shape) -> list[object] | None:
     """The grids at a shape; None where there are none."""
-    try:
-        return [launch.grid for launch in Plan(Case(variant, shape), GPU).launches]
-    except RooflineError:
-        return None
+    plan = planned(variant, shape, GPU)
+    return [launch.grid for launch in plan.launches] if plan else None
 
 
 def beside_cover(cover: int) -> set[int]:

@@ -15,8 +15,7 @@ from ..declare.suite import Suite
 from ..declare.values import independent
 from ..declare.variant import Variant
 from ..errors import RooflineError
-from ..run.case import Case
-from ..run.plan import Plan
+from ..run.plan import planned
 from ..run.run import SAMPLE_UNITS
 from ..run.sample import units_of
 from .boundaries import (
@@ -170,9 +169,8 @@ def _large(suite: Suite, variant: Variant, base: Shape, least: Shape) -> Iterato
 
 def _is_quick(variant: Variant, shape: Shape) -> bool:
     """Whether some of the blocks can be run alone, or all of them have few threads, and those little to do each."""
-    try:
-        plan = Plan(Case(variant, shape), GPU)
-    except RooflineError:
+    plan = planned(variant, shape, GPU)
+    if plan is None:
         return True  # that it is refused is told where it is run
     threads = max(launch.blocks * launch.threads for launch in plan.launches)
     if independent(variant.operator) and (units_of(plan) or 0) >= SAMPLE_UNITS:
@@ -245,10 +243,8 @@ def _grown(variant: Variant, start: Shape, past: int) -> Iterator[Shape]:
 
 def _blocks(variant: Variant, shape: Shape) -> int:
     """Blocks of the largest grid; 0 where the shape is refused."""
-    try:
-        return max(launch.blocks for launch in Plan(Case(variant, shape), GPU).launches)
-    except RooflineError:
-        return 0
+    plan = planned(variant, shape, GPU)
+    return max(launch.blocks for launch in plan.launches) if plan else 0
 
 
 def ragged_shape(suite: Suite, variant: Variant) -> Shape | None:

@@ -146,9 +146,7 @@ def _copy(kernel: _Kernel, item: Instr) -> Iterator[tuple[Instr, Access | None]]
     place, size = (0 if writes else 1), item.operands[2] if len(item.operands) > 2 else None
     known = size.value if isinstance(size, Imm) else None
     if known is None and not bulk:
-        raise ToolOutputError(
-            f"the width of this global access can't be read from the PTX: {item.opcode} at {item.loc}"
-        )
+        raise ToolOutputError(NO_WIDTH.format(item.opcode, item.loc))
     yield item, _access(kernel, item, op, known, item.operands[place], how)
 
 
@@ -165,7 +163,5 @@ def _width(item: Instr) -> int:
     """Element size times vector width."""
     kind = next((SIZES[mod] for mod in item.mods[1:] if mod in SIZES and mod != "pred"), None)
     if kind is None:
-        raise ToolOutputError(
-            f"the width of this global access can't be read from the PTX: {item.opcode} at {item.loc}"
-        )
+        raise ToolOutputError(NO_WIDTH.format(item.opcode, item.loc))
     return kind * next((int(mod[1:]) for mod in item.mods if re.fullmatch(r"v\d", mod)), 1)

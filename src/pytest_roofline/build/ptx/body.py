@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from .errors import UnsupportedError
 from .syntax import NOWHERE, Body, Imm, Instr, Label, Loc, Mem, Not, Operand, Pair, Reg, Sym, Vec
-from .text import number, split
+from .text import Scanner, number, split
 from .variables import declared
 
 LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
@@ -26,31 +26,19 @@ def read_body(text: str, name: str, files: Mapping[int, str]) -> Body:
     return _Reader(text, name, files).run()
 
 
-class _Reader:
+class _Reader(Scanner):
     def __init__(self, text: str, name: str, files: Mapping[int, str]) -> None:
-        self.text, self.name, self.files = text, name, files
-        self.at = 0
+        super().__init__(text, f"PTX of {name}")
+        self.files = files
         self.body, self.loc = Body(), NOWHERE
         self.places: dict[tuple[int, int, int], Loc] = {}
         self.scopes: list[dict[str, str]] = [{}]
         self.count = 0
 
     def run(self) -> Body:
-        while self._skip_space() < len(self.text):
+        while self.skip_space() < len(self.text):
             self._statement()
         return self.body
-
-    def _skip_space(self) -> int:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-        return self.at
-
-    def _until(self, end: str) -> str:
-        stop = self.text.find(end, self.at)
-        if stop < 0:
-            raise UnsupportedError(f"PTX of {self.name} ends within {self.text[self.at : self.at + 60]!r}")
-        found, self.at = self.text[self.at : stop], stop + len(end)
-        return found.strip()
 
     def _statement(self) -> None:
         char = self.text[self.at]
@@ -66,9 +54,9 @@ class _Reader:
             self._label(label)
             return
         if self.text.startswith(".loc", self.at) and self.text[self.at + 4 : self.at + 5].isspace():
-            self.loc = self._place(self._until("\n"))
+            self.loc = self._place(self.until("\n"))
             return
-        statement = self._until(";")
+        statement = self.until(";")
         if statement.startswith((".pragma", ".callprototype")):
             return
         if statement.startswith("."):

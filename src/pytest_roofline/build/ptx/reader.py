@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from .body import read_body
 from .errors import UnsupportedError
 from .syntax import Function, Module
-from .text import split, without_comments
+from .text import Scanner, split, without_comments
 from .variables import declared
 
 LINE = re.compile(r"\.(version|target|address_size|file)\b[^\n]*")
@@ -31,15 +31,14 @@ def parse(text: str) -> Module:
     return _Parser(text).run()
 
 
-class _Parser:
+class _Parser(Scanner):
     def __init__(self, text: str) -> None:
         self.files = {int(n): name for n, name in re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', text)}
-        self.text = without_comments(text)
-        self.at = 0
+        super().__init__(without_comments(text), "PTX")
         self.module = Module()
 
     def run(self) -> Module:
-        while (start := self._skip_space()) < len(self.text):
+        while (start := self.skip_space()) < len(self.text):
             if line := LINE.match(self.text, start):
                 if line[1] == "target":
                     self.module.target = line[0].split()[1].rstrip(",")
@@ -48,20 +47,8 @@ class _Parser:
                 self.at = head.end()
                 self._function(head)
             else:
-                self._variables(self._until(";"))
+                self._variables(self.until(";"))
         return self.module
-
-    def _skip_space(self) -> int:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-        return self.at
-
-    def _until(self, end: str) -> str:
-        stop = self.text.find(end, self.at)
-        if stop < 0:
-            raise UnsupportedError(f"PTX ends within {self.text[self.at : self.at + 60]!r}")
-        found, self.at = self.text[self.at : stop], stop + len(end)
-        return found.strip()
 
     def _variables(self, statement: str) -> None:
         found = declared(statement)
@@ -73,7 +60,7 @@ class _Parser:
         function = Function(head[4], entry=head[2] == "entry")
         function.params = [v for part in split(head[5] or "") for v in declared(part) or ()]
         function.results = [v for part in split(head[3] or "") for v in declared(part) or ()]
-        self._skip_space()
+        self.skip_space()
         directives = DIRECTIVES.match(self.text, self.at)
         assert directives is not None
         _bounds(function, directives[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
+from .errors import UnsupportedError
 from .syntax import Imm
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -14,6 +15,27 @@ SECTION = re.compile(r"\.section\s+\.?\w+\s*\{.*?\n\s*\}", re.DOTALL)  # debug d
 def without_comments(text: str) -> str:
     """``text`` without comments and without the debug data at its end."""
     return SECTION.sub("", COMMENT.sub("", text))
+
+
+class Scanner:
+    """A place in ``text`` that moves on; ``of`` names what it is the text of."""
+
+    def __init__(self, text: str, of: str) -> None:
+        self.text, self.of, self.at = text, of, 0
+
+    def skip_space(self) -> int:
+        """Where the next character is that is no space."""
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        return self.at
+
+    def until(self, end: str) -> str:
+        """What stands before the next ``end``, and moves behind it; :class:`UnsupportedError` where there is none."""
+        stop = self.text.find(end, self.at)
+        if stop < 0:
+            raise UnsupportedError(f"{self.of} ends within {self.text[self.at : self.at + 60]!r}")
+        found, self.at = self.text[self.at : stop], stop + len(end)
+        return found.strip()
 
 
 def split(text: str) -> list[str]:
