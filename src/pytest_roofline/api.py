@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .bench.clock import require_state
-from .bench.measured import Measured, Precision
+from .bench.measured import Measured
 from .bench.modelled import Modelled, label
 from .bench.record import Record
 from .declare.shape import Shape
@@ -167,9 +167,8 @@ def time(
     case = _case(variant, shape, suite)
     with _devices(CUDA, DEFAULT_GPU) as devices:
         alone = suite or Suite((case.variant,))
-        clock = Measured(alone, devices.cuda, Models(devices.gpu), Precision())
-        run, accuracy = clock.checked(case)
-        return clock.measure(run, accuracy, require_state(state), lambda series: clock.samples(series, state, samples))
+        record, _ = Measured(alone, devices.cuda, Models(devices.gpu)).time(case, require_state(state), samples)
+        return record
 
 
 def modelled(

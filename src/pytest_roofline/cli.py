@@ -8,39 +8,31 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .bench.measured import Measured, Precision
-from .bench.modelled import Modelled, label
-from .bench.record import Record
+from .bench.clock import STATES
+from .bench.measured import Measured
+from .bench.modelled import Modelled
 from .declare import load
 from .declare.configuration import declared_in
 from .declare.operator import Operator
 from .declare.shape import Shape
-from .declare.suite import Best, Suite
+from .declare.suite import Suite
 from .devices import DEFAULT_GPU, Devices
 from .errors import BaselineError, DeviceError, RefusedError, RooflineError, UnknownNameError, WrongAnswerError
 from .hardware.dtypes import FLOATS
 from .hardware.gpus import GPUS, gpu_named
-from .model.facts import NOTES
 from .model.models import Models
-from .model.sol import SpeedOfLight
 from .plugin.environment import check_cupy
-from .report import gate, saved
+from .report import gate, saved, text
 from .run.case import Case
-from .run.compare import Accuracy
 from .run.plan import Plan
-from .sim.observe.traffic import SECTOR
 
 RIGHT, WRONG, USAGE, REFUSED, NO_DEVICE = range(5)
 CODES = "exit codes: 0 right, 1 wrong answer or failed gate, 2 usage, 3 refused by a limit, 4 no device or a CUDA error"
-Lines = list[str]
-
-
 FLAGS = ("--json", "--other-gpu", "--partial", "--help", "-h")  # options without a value
 
 
@@ -83,7 +75,7 @@ def _add_run(commands: Any) -> None:
     made = _command(commands, "run", run, "check a variant at a shape and time it on the GPU")
     _add_shape(made, "VARIANT", "a variant of the suite, such as n3")
     made.add_argument("--samples", type=_count, default=11, help="samples (%(default)s)")
-    made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before each sample (%(default)s)")
+    made.add_argument("--state", choices=STATES, default="cold", help="L2 before each sample (%(default)s)")
 
 
 def _add_best(commands: Any) -> None:
@@ -94,7 +86,7 @@ def _add_best(commands: Any) -> None:
 def _add_traffic(commands: Any) -> None:
     made = _command(commands, "traffic", traffic, "count in the simulator what a variant does at a shape; needs no GPU")
     _add_shape(made, "VARIANT", "a variant of the suite, such as n3")
-    made.add_argument("--state", choices=("cold", "warm"), default="cold", help="L2 before the launch (%(default)s)")
+    made.add_argument("--state", choices=STATES, default="cold", help="L2 before the launch (%(default)s)")
 
 
 def _add_gate(commands: Any) -> None:
@@ -168,12 +160,9 @@ def run(options: argparse.Namespace) -> int:
     case = Case(variant, shape_of(suite, variant.operator, options.extents, options.dtype), suite)
     devices = Devices("cuda" if options.gpu is None else "auto", options.gpu or DEFAULT_GPU)
     devices.require("run")
-    clock = Measured(suite, devices.cuda, Models(devices.gpu), Precision())
-    found, accuracy = clock.checked(case)
-    record = clock.measure(
-        found, accuracy, options.state, lambda series: clock.samples(series, options.state, options.samples)
-    )
-    return _print(options, record.extra_info(), [*before(record, variant.title), *after(record, accuracy)])
+    clock = Measured(suite, devices.cuda, Models(devices.gpu))
+    record, accuracy = clock.time(case, options.state, options.samples)
+    return _print(options, record.extra_info(), text.timed(record, variant.title, accuracy))
 
 
 def best(options: argparse.Namespace) -> int:
@@ -186,25 +175,7 @@ def best(options: argparse.Namespace) -> int:
     plan = Plan(Case(choice.variant, choice.shape, suite), choice.gpu)
     info = {"variant": choice.variant.name, "why": choice.why, "build_key": choice.build_key, "gpu": choice.gpu.name}
     launches = [dataclasses.asdict(launch) for launch in plan.launches]
-    return _print(options, info | {"launches": launches}, chosen(choice, plan))
-
-
-def chosen(choice: Best, plan: Plan) -> Lines:
-    """The choice and its launches in lines."""
-    variant, gpu = choice.variant, choice.gpu
-    lines = [
-        f"{variant.name}, {variant.title}: {choice.why}",
-        f"operator   {variant.operator.name} {choice.shape} on {gpu.name} ({gpu.arch})",
-        f"source     {', '.join(plan.sources())}; build {choice.build_key}",
-    ]
-    for launch in plan.launches:
-        cluster = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
-        defines = " ".join(f"{name}={value}" for name, value in launch.defines)
-        lines.append(
-            f"launch     {launch.kernel}: {launch.blocks} blocks of {launch.threads} threads{cluster}, {launch.shared} "
-            f"bytes of dynamic shared memory" + (f"; {defines}" if defines else "")
-        )
-    return lines
+    return _print(options, info | {"launches": launches}, text.chosen(choice, plan))
 
 
 def traffic(options: argparse.Namespace) -> int:
@@ -216,35 +187,7 @@ def traffic(options: argparse.Namespace) -> int:
     models = Models(gpu)
     sol, accuracy = models.sol(case, options.state)
     record = Modelled(models).record(case, options.state)
-    return _print(options, record.extra_info(), counted(sol, accuracy))
-
-
-def counted(sol: SpeedOfLight, accuracy: Accuracy) -> Lines:
-    """The counts of each launch in lines."""
-    plan = sol.facts.plan
-    right = f"right: {accuracy.values} values" if accuracy.values else f"not checked: {accuracy.not_checked}"
-    lines = [
-        f"{plan.case}, {sol.state} L2: {1e6 * sol.seconds:.2f} us, {label(plan.gpu)}",
-        f"simulated  {right}",
-    ]
-    for launch in sol.launches:
-        work, moved = launch.work, launch.dram
-        limits = ", ".join(f"{name} {1e6 * seconds:.2f}" for name, seconds in launch.limits.items())
-        dram = f"{moved.read} bytes read, {moved.written} written" if moved else "not modelled: accesses have gaps"
-        instructions = ", ".join(f"{number} {kind}" for kind, number in sorted(work.issued.items()))
-        lines += [
-            f"launch     {work.kernel}: {1e6 * launch.seconds:.2f} us, bound by {launch.bound} ({limits} us)",
-            f"           DRAM {dram}; {work.special} special-function results",
-            f"           instructions of warps: {instructions}",
-            f"           counted on {work.executed} of {work.blocks} blocks",
-            f"           {'line':<32} {'array':<8} {'requests':>10} {'bytes':>12} {'sectors':>10}  coalescing",
-        ]
-        for (place, name), counts in sorted(work.lines.items()):
-            sectors = counts.sectors * SECTOR
-            share = f"{counts.unique_bytes / sectors:.0%}" if sectors else f"{counts.wavefronts} wavefronts"
-            row = f"{place:<32} {name:<8} {counts.requests:>10} {counts.bytes:>12} {counts.sectors:>10}  {share}"
-            lines.append(f"           {row}")
-    return lines
+    return _print(options, record.extra_info(), text.counted(sol, accuracy))
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -268,36 +211,6 @@ def compare(options: argparse.Namespace) -> int:
     return WRONG if bad or nothing else RIGHT
 
 
-def _print(options: argparse.Namespace, info: Any, lines: Lines) -> int:
+def _print(options: argparse.Namespace, info: Any, lines: list[str]) -> int:
     print(json.dumps(info, indent=2) if options.json else "\n".join(lines))
     return RIGHT
-
-
-def before(record: Record, title: str) -> Lines:
-    """What was known before the time: bytes moved, footprint, launches."""
-    lines = [
-        f"{record.variant}, {title}: {record.operator} {record.shape} on {record.gpu}",
-        f"moved      {record.bytes_moved} bytes, {record.bytes_per_element:g} an element ({record.moved})",
-        f"footprint  {(record.footprint_bytes or 0) / 2**20:.1f} MiB, L2 {(record.l2_bytes or 0) / 2**20:.0f} MiB",
-    ]
-    for launch in record.launches:
-        lines.append(
-            f"launch     {launch.kernel}: {launch.registers} registers, {launch.spill_bytes} bytes spilled, "
-            f"{launch.blocks_per_sm} blocks an SM ({launch.occupancy_percent:.0f} % occupancy, limited by "
-            f"{launch.occupancy_limit}), {launch.waves:.3g} waves"
-        )
-    return lines
-
-
-def after(record: Record, accuracy: Accuracy) -> Lines:
-    """What the run gave: check, time, bandwidth, notes."""
-    median = record.median_us if record.median_us is not None else math.nan
-    sol = f", SOL {record.sol_us:.2f} us ({record.sol_percent:.0f} %)" if record.sol_percent else ""
-    return [
-        f"check      right: {accuracy.values} values, largest error {accuracy.absolute:.2g}, "
-        f"{accuracy.of_tolerance:.2g} of the tolerance",
-        f"time       {median:.2f} us median, L2 {record.state}, bytes moved at peak {record.at_peak_us:.2f} us{sol}",
-        f"bandwidth  {record.gbs:.0f} GB/s, MBU {record.mbu_percent:.1f} % of {record.peak_gbs:.0f} GB/s; "
-        f"a copy of the same footprint reaches {record.copy_gbs:.0f} GB/s",
-        *(f"note       {note}: {NOTES[note]}" for note in record.notes),
-    ]

@@ -197,6 +197,12 @@ class Measured:
             self.copies[nbytes, state] = gbs(2 * nbytes, times[COPY_SAMPLES // 2])
         return self.copies[nbytes, state]
 
+    def time(self, case: Case, state: str, samples: int) -> tuple[Record, Accuracy]:
+        """Check a case and time it by ``samples`` samples, without pytest-benchmark."""
+        run, accuracy = self.checked(case)
+        record = self.measure(run, accuracy, state, lambda series: self.samples(series, state, samples))
+        return record, accuracy
+
     def samples(self, series: Series, state: str, count: int) -> list[float]:
         """``count`` durations in seconds after the warm-up that belongs to that number."""
         for _ in range(warm_up_launches(count)):
