@@ -108,6 +108,16 @@ def test_a_defect_is_a_finding_of_its_tool_alone(checked, kind):
     assert finding.message in str(report)
 
 
+def test_a_thread_is_told_beside_its_own_line(checked):
+    """Of a race the line of the access that found it has its thread; who came before stands in the message alone."""
+    write_then_read = "__shared__ float s[128];\ns[threadIdx.x] = a;\nif (threadIdx.x == 70) z[0] = s[3];"
+    found = checked(write_then_read).report("racecheck").findings
+    (finding,) = [one for one in found if one.kind == "race"]  # z[0] is another one, between blocks
+    assert {place.line: place.thread for place in finding.places} == {5: "", 6: "70,0,0"}
+    assert {place.block for place in finding.places} == {"0,0,0"}
+    assert finding.message.startswith("read of shared memory at offset 0xc and write by thread 3,")
+
+
 def test_warnings_are_findings_of_racecheck_alone(checked):
     """A warning of a race is a finding, as racecheck counts it; one of a barrier is told, and the verdict is clean."""
     subject = checked(

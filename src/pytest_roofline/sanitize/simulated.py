@@ -82,14 +82,15 @@ def _translated(finding: sim.Finding) -> Finding:
     places = []
     for place in finding.places:
         file, _, line = place.rpartition(":")
+        mine = place == finding.place  # of the other side the message says what is known
         places.append(
             Place(
                 access="",
                 kernel=finding.kernel,
                 file=file,
                 line=int(line),
-                thread=",".join(map(str, finding.thread)),
-                block=",".join(map(str, finding.block)),
+                thread=",".join(map(str, finding.thread)) if mine else "",
+                block=",".join(map(str, finding.block)) if mine or not finding.between_blocks else "",
             )
         )
     kind = BETWEEN_BLOCKS if finding.between_blocks else finding.kind

@@ -16,7 +16,7 @@ ERROR, WARNING = "error", "warning"
 class Finding:
     """One defect of ``kind``; ``places`` are the source lines that take part, ``count`` the threads that saw it.
 
-    ``block`` and ``thread`` are those of the first case.
+    ``block`` and ``thread`` are those of the first case, which was at ``place``.
     """
 
     kind: str
@@ -29,6 +29,7 @@ class Finding:
     thread: tuple[int, ...]
     count: int = 1
     between_blocks: bool = False  # of a race: on global memory
+    place: str = ""
 
     def __str__(self) -> str:
         where = f"block ({', '.join(map(str, self.block))}), thread ({', '.join(map(str, self.thread))})"
@@ -61,7 +62,17 @@ class Findings:
             return
         lines = tuple(dict.fromkeys(str(site.loc) for site in sites))
         self.found[key] = Finding(
-            kind, severity, sites[0].kernel, message, tuple(sorted(places)), lines, block, thread, count, between_blocks
+            kind,
+            severity,
+            sites[0].kernel,
+            message,
+            tuple(sorted(places)),
+            lines,
+            block,
+            thread,
+            count,
+            between_blocks,
+            sites[0].place,
         )
 
     def all(self) -> tuple[Finding, ...]:
