@@ -207,7 +207,7 @@ def test_counters_without_a_gpu_are_not_checked(project):
 
 def test_a_wrong_declaration_is_an_error_without_a_traceback(project):
     """A contradiction in the declaration stops collection with its message."""
-    declaration = project.path / "kernels" / "suite.py"
+    declaration = project.path / "kernels" / "variants" / "rmsnorm.py"
     declaration.write_text(declaration.read_text().replace('"rmsnorm/n2_fused.cu"', '"rmsnorm/n2.cu"'))
     result = project.run()
     assert result.ret != 0

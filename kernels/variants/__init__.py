@@ -1,0 +1,1 @@
+"""The variants by operator, each the entry of one .cu file."""
