@@ -58,7 +58,7 @@ def both(moved: Dram, elements: int) -> str:
 
 def table(suite: Suite, models: Models, saved: dict[str, Any], rows: list[int]) -> list[str]:
     """A line for each variant and shape: model and counters, cold and warm."""
-    lines = ["| variant | rows x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
+    lines = ["| variant | M x N | cold: model | cold: ncu | warm: model | warm: ncu |", "|---|---|---|---|---|---|"]
     by_case: dict[tuple[int, str, int], list[str]] = {}
     for case in sorted(saved["cases"], key=lambda c: rows.index(c["M"]) if c["M"] in rows else len(rows)):
         if case["M"] in rows:

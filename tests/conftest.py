@@ -38,6 +38,9 @@ PLUGINS = (
     "pytest_roofline.plugin",
 )
 
+# What changes pytest's own output: a project's run is the same under CI and in any terminal.
+OUTSIDE = {"CI", "BUILD_NUMBER", "PYTEST_ADDOPTS", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "PY_COLORS"}
+
 PART = """
 from dataclasses import replace
 
@@ -78,7 +81,7 @@ class Project:
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.monkeypatch, self.path = pytester, monkeypatch, pytester.path
         self.plugins, self.start = PLUGINS, pytester.runpytest_subprocess
-        for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
+        for name in os.environ.keys() & OUTSIDE | {name for name in os.environ if name.startswith("PYTEST_XDIST")}:
             monkeypatch.delenv(name)
         package = Path(pytest_roofline.__file__).parents[1]  # found from another folder too, if it is not installed
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

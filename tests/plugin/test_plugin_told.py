@@ -26,8 +26,13 @@ def axpby(empty_project):
     return empty_project
 
 
-def test_c99_a_compile_error_is_told_once(axpby):
-    """One undefined name fails every test that compiles the file, and stands in the report once, with its place."""
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_c99_a_compile_error_is_told_once(axpby, monkeypatch, ci):
+    """One undefined name fails every test that compiles the file, and stands in the report once, with its place.
+
+    Under CI too, where pytest puts the whole text of a failure into its short summary.
+    """
+    monkeypatch.setenv("CI", ci)
     axpby.change("+ y[", "+ why[")
     axpby.import_tests(all="*")
     result = axpby.run("test_all.py")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ..errors import CompileError
 
 
@@ -15,3 +17,10 @@ class CompileErrors:
         """What the report of ``test`` says of ``error``. That of another architecture is the same error."""
         first = self._first.setdefault(error.brief, test)
         return str(error) if first == test else f"the same compile error as in {first}: {error.brief[0]}"
+
+
+def shorten(report: pytest.TestReport, failure: BaseException) -> None:
+    """Under CI pytest puts the whole text of a failure in its short summary: there one line of a compile error does."""
+    error, crash = failure.__context__, getattr(report.longrepr, "reprcrash", None)
+    if isinstance(error, CompileError) and crash is not None:
+        crash.message = error.brief[0]

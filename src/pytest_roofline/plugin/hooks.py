@@ -18,7 +18,7 @@ from ..sim.errors import UnsupportedError
 from ..testing import cases
 from . import comparison, environment, told
 from .benchmarks import Benchmarks, labelled, named
-from .failures import CompileErrors
+from .failures import CompileErrors, shorten
 from .options import settings
 from .parts import Parts, worker_number
 
@@ -167,6 +167,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         if required and not isinstance(error, DeviceMemoryError | UnsupportedError):
             raise
         pytest.skip(not_checked(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None:
+        shorten(report, call.excinfo.value)
+    return report
 
 
 def not_checked(error: RooflineError | str) -> str:
